@@ -1,0 +1,139 @@
+"""`verl plan` as a user meets it: text, JSON, explain, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from typer.testing import CliRunner, Result
+
+from verlcli.cli.app import app
+from verlcli.resources import load_schema
+
+CONFIG = """\
+model: {path: tiny}
+data: {source: arithmetic, train_batch_size: 16}
+rollout: {n: 4}
+distributed: {device: cpu}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "mine.yaml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    return "mine.yaml"
+
+
+def verl(*arguments: str, **env: str) -> Result:
+    return CliRunner().invoke(app, ["plan", *arguments], env={"NO_COLOR": "1", "COLUMNS": "100", **env})
+
+
+def document(result: Result, schema: str = "plan") -> Any:
+    assert result.exit_code == 0, result.stderr
+    loaded = json.loads(result.stdout)
+    Draft202012Validator(load_schema(schema)).validate(loaded)
+    return loaded
+
+
+def test_the_text_shows_batches_roles_and_the_command(config: str) -> None:
+    result = verl(config, "-o", "data.train_batch_size=32")
+    assert result.exit_code == 0, result.stderr
+    for part in ("32 prompts x 4 samples = 128 sequences", "rollout", "hf", "fp32", "runs/mine"):
+        assert part in result.stdout
+    assert "verl train mine.yaml -o data.train_batch_size=32" in result.stdout
+    assert result.stderr == ""
+
+
+def test_the_json_is_one_document_that_matches_its_schema(config: str) -> None:
+    plan = document(verl(config, "--json"))
+    assert (plan["schema_version"], plan["name"], plan["device"]) == (1, "mine", "cpu")
+    assert plan["batch"]["sequences"] == 64
+    assert [role["role"] for role in plan["placement"]] == ["actor", "rollout", "reward", "reference"]
+    assert plan["command"] == "verl train mine.yaml"
+
+
+def test_nothing_is_written(config: str, tmp_path: Path) -> None:
+    verl(config)
+    assert [path.name for path in tmp_path.iterdir()] == [config]
+
+
+def test_later_files_win(config: str, tmp_path: Path) -> None:
+    (tmp_path / "more.yaml").write_text("rollout: {n: 2}\n")
+    plan = document(verl(config, "more.yaml", "--json"))
+    assert (plan["name"], plan["batch"]["samples_per_prompt"]) == ("more", 2)
+    assert plan["command"] == "verl train mine.yaml more.yaml"
+
+
+def test_explain_shows_every_layer_and_which_one_holds(config: str) -> None:
+    result = verl(config, "-o", "rollout.n=6", "--explain", "rollout.n", VERL_CFG__ROLLOUT__N="5")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines == [
+        ["rollout.n", "=", "6"],
+        ["default", "8"],
+        ["mine.yaml:3:14", "4"],
+        ["env", "VERL_CFG__ROLLOUT__N", "5"],
+        ["-o", "#1", "6", "<-", "holds"],
+    ]
+
+
+def test_explain_of_a_section_shows_its_keys(config: str) -> None:
+    found = document(verl(config, "--explain", "rollout", "--json"), "explain")
+    keys = {entry["key"]: entry for entry in found["keys"]}
+    assert keys["rollout.n"]["value"] == 4
+    assert [layer["kind"] for layer in keys["rollout.n"]["layers"]] == ["default", "file"]
+    assert all(key.startswith("rollout.") for key in keys)
+
+
+def test_explain_works_on_a_config_with_errors(config: str) -> None:
+    assert verl(config, "-o", "rollout.n=-1", "--explain", "rollout.n").exit_code == 0
+
+
+def test_explain_of_an_unknown_key_suggests_one(config: str) -> None:
+    result = verl(config, "--explain", "rollout.temperatur")
+    assert result.exit_code == 2
+    assert "did you mean 'temperature'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("overrides", "code", "words"),
+    [
+        (("rollout.m=2",), 2, "rollout.m: unknown key"),
+        (("actor.device_map=gpu0", "distributed.device=auto"), 2, "is not a device map"),
+        (("actor.training_engine=mcore",), 2, "through the verl backend only"),
+        (("distributed.device=cuda", "distributed.gpus_per_node=3"), 3, "64 sequences over 3 ranks leaves 1"),
+        (
+            ("distributed.device=cuda", "distributed.gpus_per_node=2", "actor.device_map=cuda:2"),
+            3,
+            "cuda:2 does not exist",
+        ),
+    ],
+)
+def test_a_refusal_is_one_message_with_a_fix_and_its_exit_code(
+    config: str, overrides: tuple[str, ...], code: int, words: str
+) -> None:
+    result = verl(config, *(part for override in overrides for part in ("-o", override)))
+    assert result.exit_code == code
+    assert words in result.stderr
+    assert "fix: " in result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+def test_a_missing_file_is_exit_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert verl("absent.yaml").exit_code == 2
+
+
+def test_planning_loads_no_torch(config: str) -> None:
+    code = (
+        "import sys; from verlcli.cli.app import app; app(['plan', 'mine.yaml'], standalone_mode=False);"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"

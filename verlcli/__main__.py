@@ -1,0 +1,8 @@
+"""`python -m verlcli` is `verl`."""
+
+from __future__ import annotations
+
+from verlcli.cli.app import main
+
+if __name__ == "__main__":
+    main()

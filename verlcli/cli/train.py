@@ -1,0 +1,89 @@
+"""`verl train`: from YAML to a trained checkpoint."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from verlcli.cli.completion import complete_config, complete_override
+from verlcli.cli.console import warn, write_json
+
+if TYPE_CHECKING:
+    from verlcli.plan import Plan
+
+
+def train(
+    config: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONFIG...", help="YAML files (later ones win) or a preset's name.", autocompletion=complete_config
+        ),
+    ],
+    override: Annotated[
+        Optional[list[str]],  # noqa: UP045  (Typer reads it at run time on Python 3.10)
+        typer.Option(
+            "-o", "--override", metavar="KEY=VALUE", help="Override a key; ~KEY removes it.", autocompletion=complete_override
+        ),
+    ] = None,
+    backend: Annotated[Optional[str], typer.Option(help="local or verl; same as -o backend=…")] = None,  # noqa: UP045
+    resume: Annotated[Optional[str], typer.Option(metavar="auto|never|STEP", help="Go on from a checkpoint.")] = None,  # noqa: UP045
+    output_dir: Annotated[Optional[str], typer.Option(metavar="DIR", help="Run directory (default runs/NAME).")] = None,  # noqa: UP045
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings, errors and the result.")] = False,
+) -> None:
+    """Train as the YAML says, after checking and planning it.
+
+    [bold]Examples[/bold]
+
+    verl train quickstart
+
+    verl train mine.yaml -o actor.optim.lr=1e-6 --dry-run
+    """
+    from verlcli.backends import get_backend
+    from verlcli.config import load_config
+    from verlcli.plan import make_plan, this_machine
+
+    flags = {
+        "backend": backend,
+        "trainer.resume": int(resume) if resume and resume.isdigit() else resume,
+        "trainer.output_dir": output_dir,
+    }
+    loaded = load_config(config, override or [], flags=flags)
+    loaded.require()
+    for problem in loaded.warnings:
+        warn(f"{problem.origin or ''} {problem.path}: {problem.message}".strip())
+    machine = this_machine()
+    argv = sys.argv[2:]
+    plan = make_plan(loaded.config, name=loaded.name, machine=machine, argv=argv, origins=loaded.origins)
+    if dry_run:
+        _show_plan(plan, json_output=json_output)
+        return
+    for note in plan.notes:
+        if note.severity == "warning":
+            warn(f"{note.path}: {note.message}")
+    chosen = get_backend(loaded.config.backend)
+    chosen.check(plan, machine)
+
+    from verlcli.cli.live import LiveView
+
+    result = chosen.run(loaded, argv=argv, observer=LiveView(quiet=quiet))
+    if json_output:
+        write_json(result)
+    else:
+        from verlcli.cli.outcome import show_outcome
+
+        show_outcome(result)
+
+
+def _show_plan(plan: Plan, *, json_output: bool) -> None:
+    from verlcli.plan.report import plan_document, plan_report
+
+    if json_output:
+        write_json(plan_document(plan))
+    else:
+        from verlcli.cli.console import show
+
+        show(plan_report(plan))

@@ -1,0 +1,29 @@
+"""Cross-key rules, one small function each: what a schema of single keys cannot say."""
+
+from __future__ import annotations
+
+from verlcli.config.rules import algorithm, batch, engines, inputs
+from verlcli.config.rules._base import Rule, Verdict
+
+RULES: tuple[Rule, ...] = (
+    inputs.model_is_named,
+    inputs.model_is_named_once,
+    inputs.data_is_named,
+    inputs.data_is_named_once,
+    inputs.source_args_have_a_source,
+    inputs.validation_is_held_out,
+    inputs.weights_match_functions,
+    inputs.something_rewards,
+    batch.mini_batch_fits,
+    batch.mini_batch_divides,
+    batch.group_has_company,
+    algorithm.clip_range_said_once,
+    algorithm.clip_bounds_ordered,
+    algorithm.kl_in_reward_needs_tokens,
+    engines.rollout_engine_said_once,
+    engines.offload_share_is_used,
+    engines.workers_fill_the_buffer,
+    engines.verl_keys_have_a_reader,
+)
+
+__all__ = ["RULES", "Rule", "Verdict"]

@@ -1,0 +1,23 @@
+"""What a cross-key rule is: a function of the typed config that yields verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from verlcli.config.problems import Severity
+from verlcli.config.types import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One conflict; `keys` are the dotted keys in it, the one to change first."""
+
+    code: str
+    keys: tuple[str, ...]
+    message: str
+    suggestion: str | None = None
+    severity: Severity = "error"
+
+
+Rule = Callable[[Config], Iterator[Verdict]]

@@ -1,0 +1,53 @@
+"""Rules about the algorithm, its clipping and the KL term."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from verlcli.config.rules._base import Verdict
+from verlcli.config.types import Config
+
+
+def clip_range_said_once(config: Config) -> Iterator[Verdict]:
+    """VRL110: both clip bounds given, so `clip_ratio` has no effect unless it agrees."""
+    algorithm = config.algorithm
+    low, high = algorithm.clip_ratio_low, algorithm.clip_ratio_high
+    if low is not None and high is not None and algorithm.clip_ratio not in (_DEFAULT_CLIP, low, high):
+        yield Verdict(
+            "VRL110",
+            ("algorithm.clip_ratio", "algorithm.clip_ratio_low", "algorithm.clip_ratio_high"),
+            f"{algorithm.clip_ratio} has no effect: clip_ratio_low and clip_ratio_high are both set",
+            "remove it",
+            "warning",
+        )
+
+
+_DEFAULT_CLIP = 0.2
+
+
+def clip_bounds_ordered(config: Config) -> Iterator[Verdict]:
+    """VRL111: a lower range wider than the upper one is nearly always a swap."""
+    algorithm = config.algorithm
+    low = algorithm.clip_ratio if algorithm.clip_ratio_low is None else algorithm.clip_ratio_low
+    high = algorithm.clip_ratio if algorithm.clip_ratio_high is None else algorithm.clip_ratio_high
+    if low > high:
+        yield Verdict(
+            "VRL111",
+            ("algorithm.clip_ratio_low", "algorithm.clip_ratio_high", "algorithm.clip_ratio"),
+            f"the ratio is clipped to {1 - low:g} ... {1 + high:g}: wider below than above",
+            "swap clip_ratio_low and clip_ratio_high if that is not meant",
+            "warning",
+        )
+
+
+def kl_in_reward_needs_tokens(config: Config) -> Iterator[Verdict]:
+    """VRL112: GRPO gives all tokens of a response one advantage, so a KL in each token's reward is lost."""
+    algorithm = config.algorithm
+    if algorithm.name == "grpo" and algorithm.kl_in == "reward" and algorithm.kl_coef > 0:
+        yield Verdict(
+            "VRL112",
+            ("algorithm.kl_in", "algorithm.name"),
+            "GRPO sums a response's rewards into one advantage, so KL in the reward blurs over all its tokens",
+            "set algorithm.kl_in: loss",
+            "warning",
+        )

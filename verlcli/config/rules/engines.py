@@ -1,0 +1,57 @@
+"""Rules about engines, precision and offload that contradict each other whatever the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from verlcli.config.rules._base import Verdict
+from verlcli.config.types import Config
+
+
+def rollout_engine_said_once(config: Config) -> Iterator[Verdict]:
+    """VRL130: `actor.rollout_engine` and `rollout.name` name the same thing."""
+    engine, name = config.actor.rollout_engine, config.rollout.name
+    if engine is not None and name is not None and engine != name:
+        yield Verdict(
+            "VRL130",
+            ("actor.rollout_engine", "rollout.name"),
+            f"'{engine}' here, but rollout.name is '{name}'; both name the engine that generates",
+            "keep one of them",
+        )
+
+
+def offload_share_is_used(config: Config) -> Iterator[Verdict]:
+    """VRL131: a share without the switch, or the switch without a share."""
+    on, share = config.rollout.cpu_offload, config.rollout.cpu_offload_ratio
+    if on != (share > 0):
+        yield Verdict(
+            "VRL131",
+            ("rollout.cpu_offload_ratio", "rollout.cpu_offload") if share else ("rollout.cpu_offload",),
+            f"cpu_offload is {str(on).lower()} and cpu_offload_ratio is {share:g}: nothing is offloaded",
+            "set both, such as cpu_offload: true and cpu_offload_ratio: 0.3, or neither",
+            "warning",
+        )
+
+
+def workers_fill_the_buffer(config: Config) -> Iterator[Verdict]:
+    """VRL132: one worker's batch must fit in the buffer."""
+    buffer, batch = config.rollout.buffer_size, config.rollout.batch_size_per_worker
+    if buffer is not None and batch is not None and batch > buffer:
+        yield Verdict(
+            "VRL132",
+            ("rollout.batch_size_per_worker", "rollout.buffer_size"),
+            f"a worker's batch of {batch} does not fit into the buffer of {buffer}",
+            f"lower it to {buffer}, or raise rollout.buffer_size",
+        )
+
+
+def verl_keys_have_a_reader(config: Config) -> Iterator[Verdict]:
+    """VRL133: Hydra keys go to the verl backend only."""
+    if config.verl and config.backend != "verl":
+        yield Verdict(
+            "VRL133",
+            ("verl", "backend"),
+            f"the {config.backend} backend does not read `verl:`",
+            "set backend: verl, or remove the section",
+            "warning",
+        )

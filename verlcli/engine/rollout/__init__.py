@@ -1,0 +1,8 @@
+"""Rollout engines: one file each beside `_base.py`."""
+
+from __future__ import annotations
+
+from verlcli.engine.rollout._base import Rollout, RolloutEngine, Sampling
+from verlcli.engine.rollout.hf import HfRollout
+
+__all__ = ["HfRollout", "Rollout", "RolloutEngine", "Sampling"]

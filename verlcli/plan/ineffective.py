@@ -1,0 +1,100 @@
+"""Keys that the user set and that change nothing in this run: each gets a note, none is ignored in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from verlcli.config.layers import Origin
+from verlcli.config.types import Config
+from verlcli.plan.types import Device, Note
+
+_ONE_PROCESS = "the local backend trains in one process"
+_IN_TURN = "the local backend generates and trains in turn"
+_HF = "the hf rollout has no such setting"
+_MEMORY = "the local backend keeps everything on its device"
+_ROWS = "the local backend reads rows as it needs them, without loader workers"
+
+# Keys (and all keys under them) that the local backend does not use yet, and why.
+LOCAL: dict[str, str] = {
+    "rollout.use_async_rollout": _IN_TURN,
+    "rollout.num_workers": _IN_TURN,
+    "rollout.buffer_size": _IN_TURN,
+    "rollout.batch_size_per_worker": _IN_TURN,
+    "rollout.max_staleness": _IN_TURN,
+    "rollout.cpu_offload": _HF,
+    "rollout.cpu_offload_ratio": _HF,
+    "rollout.gpu_memory_utilization": _HF,
+    "rollout.max_num_batched_tokens": _HF,
+    "rollout.max_num_seqs": _HF,
+    "rollout.tensor_model_parallel_size": _ONE_PROCESS,
+    "actor.ulysses_sequence_parallel_size": _ONE_PROCESS,
+    "critic.ulysses_sequence_parallel_size": _ONE_PROCESS,
+    "reference.ulysses_sequence_parallel_size": _ONE_PROCESS,
+    "reward_model.ulysses_sequence_parallel_size": _ONE_PROCESS,
+    "actor.fsdp_wrap_policy": _ONE_PROCESS,
+    "critic.fsdp_wrap_policy": _ONE_PROCESS,
+    "reference.fsdp_wrap_policy": _ONE_PROCESS,
+    "reward_model.fsdp_wrap_policy": _ONE_PROCESS,
+    "training.fsdp_config.param_offload": _MEMORY,
+    "training.fsdp_config.optimizer_offload": _MEMORY,
+    "training.fsdp_config.mixed_precision": "the local backend takes model.dtype and the roles' dtype",
+    "training.fsdp_config.reshard_after_forward": _ONE_PROCESS,
+    "training.fsdp_config.fsdp_size": _ONE_PROCESS,
+    "training.use_dynamic_bsz": "the local backend's micro batches have a fixed number of sequences",
+    "distributed.skip_grad_sync": _ONE_PROCESS,
+    "distributed.backend": _ONE_PROCESS,
+    "distributed.timeout": _ONE_PROCESS,
+    "distributed.ray_address": "the local backend does not use Ray",
+    "data.prefetch_factor": _ROWS,
+    "data.num_dataloader_workers": _ROWS,
+    "data.pin_memory": _ROWS,
+    "trainer.loggers": "metrics.jsonl is always written, and this release has no other logger",
+    "monitor": "this release has no monitor; metrics.jsonl has every step",
+    "model.shape": "training takes the model from model.path",
+}
+
+_ROLE_ATTENTION = "the local backend follows model.attn_implementation"
+LOCAL.update({f"{r}.use_flash_attention": _ROLE_ATTENTION for r in ("actor", "critic", "reference", "reward_model")})
+
+
+def ineffective_keys(config: Config, device: Device, origins: Mapping[str, Sequence[Origin]]) -> tuple[Note, ...]:
+    """A warning for each key that is set away from its default and has no effect in this run."""
+    table = _left_out(config)
+    if device == "cpu":
+        table["distributed.gpus_per_node"] = "the run is on the cpu"
+    if config.backend == "local":
+        table |= LOCAL
+    keys = sorted(key for key, layers in origins.items() if _is_set(layers))
+    covered = ((key, _covering(key, table)) for key in keys)
+    return tuple(Note("warning", key, f"no effect: {table[name]}") for key, name in covered if name is not None)
+
+
+def _is_set(layers: Sequence[Origin]) -> bool:
+    """True when a layer above the default decides and says something else than the default."""
+    lowest, highest = layers[0], layers[-1]
+    return highest.kind != "default" and not (lowest.kind == "default" and lowest.value == highest.value)
+
+
+def _covering(key: str, table: Collection[str]) -> str | None:
+    """The table's entry that is `key` or the nearest map above it."""
+    parts = key.split(".")
+    names = (".".join(parts[:i]) for i in range(len(parts), 0, -1))
+    return next((name for name in names if name in table), None)
+
+
+def _left_out(config: Config) -> dict[str, str]:
+    """What the config itself leaves out of the run, by key or section, and why."""
+    algorithm, table = config.algorithm, dict[str, str]()
+    if algorithm.name == "ppo":
+        table["algorithm.norm_adv_by_std"] = "only grpo has groups of samples to norm by"
+    else:
+        critic_keys = ("critic", "algorithm.gamma", "algorithm.lam", "algorithm.value_clip")
+        table |= dict.fromkeys(critic_keys, f"algorithm.name {algorithm.name} has no critic")
+    if algorithm.kl_coef == 0:
+        reference_keys = ("reference", "algorithm.kl_in", "algorithm.kl_estimator")
+        table |= dict.fromkeys(reference_keys, "algorithm.kl_coef is 0, so the run has no reference")
+    if config.reward_model.path is None:
+        table["reward_model"] = "reward_model.path is not set, so the run has no reward model"
+    if config.model.lora_rank == 0:
+        table |= dict.fromkeys(("model.lora_alpha", "model.lora_target_modules"), "model.lora_rank is 0")
+    return table
