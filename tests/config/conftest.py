@@ -8,13 +8,16 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from verlcli.config import Loaded, load_config
 
+# Shared machines stall now and then: no deadline for one example.
+settings.register_profile("steady", deadline=None)
+settings.load_profile("steady")
+
 Write = Callable[..., Path]
 Load = Callable[..., Loaded]
-
-COMPLETE = "model: {path: some/model}\ndata: {source: arithmetic}\n"
 
 
 @pytest.fixture

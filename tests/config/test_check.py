@@ -28,7 +28,10 @@ SENTENCES = {
         "algorithm:\n  clip_rato: 0.2\n",
         "2:3 error VRL001 algorithm.clip_rato: unknown key; did you mean 'clip_ratio'?",
     ),
-    "misspelt section": ("algoritm:\n  gamma: 1\n", "1:1 error VRL001 algoritm: unknown key; did you mean 'algorithm'?"),
+    "misspelt section": (
+        "algoritm:\n  gamma: 1\n",
+        "1:1 error VRL001 algoritm: unknown key; did you mean 'algorithm'?",
+    ),
     "section in capitals": ("ROLLOUT: {n: 2}\n", "1:1 error VRL001 ROLLOUT: unknown key; did you mean 'rollout'?"),
     "key of another section": (
         "actor:\n  kl_coef: 0.1\n",
@@ -38,7 +41,10 @@ SENTENCES = {
         "lr: 1e-6\n",
         "1:1 error VRL001 lr: unknown key; belongs under `actor.optim:` or `critic.optim:`",
     ),
-    "key one level too high": ("critic: {lr: 1}\n", "1:10 error VRL001 critic.lr: unknown key; belongs under `critic.optim:`"),
+    "key one level too high": (
+        "critic: {lr: 1}\n",
+        "1:10 error VRL001 critic.lr: unknown key; belongs under `critic.optim:`",
+    ),
     "section too deep": (
         "trainer:\n  rollout:\n    n: 2\n",
         "2:3 error VRL001 trainer.rollout: unknown key; belongs at the top level",
@@ -63,16 +69,29 @@ SENTENCES = {
         "actor_rollout_ref:\n  zzz: 1\n",
         "2:3 error VRL001 actor_rollout_ref.zzz: unknown key; see `verl schema actor_rollout_ref`",
     ),
+    "key that the shared section leaves to the model": (
+        "actor_rollout_ref: {engine: hf}\n",
+        "1:21 error VRL001 actor_rollout_ref.engine: unknown key; belongs under `reference:` or `reward_model:`",
+    ),
     "text for a number": ("rollout:\n  top_k: many\n", "2:10 error VRL002 rollout.top_k: 'many' is not a whole number"),
     "quoted number": ("rollout: {top_k: '8'}\n", "1:18 error VRL002 rollout.top_k: '8' is not a whole number; write 8"),
     "number with underscores": (
         "trainer: {total_steps: 1_000}\n",
         "1:24 error VRL002 trainer.total_steps: '1_000' is not a whole number; write 1000",
     ),
-    "fraction for a whole number": ("rollout: {top_k: 1.5}\n", "1:18 error VRL002 rollout.top_k: 1.5 is not a whole number"),
-    "yes for true": ("data: {shuffle: yes}\n", "1:17 error VRL002 data.shuffle: 'yes' is not true or false; write true"),
+    "fraction for a whole number": (
+        "rollout: {top_k: 1.5}\n",
+        "1:18 error VRL002 rollout.top_k: 1.5 is not a whole number",
+    ),
+    "yes for true": (
+        "data: {shuffle: yes}\n",
+        "1:17 error VRL002 data.shuffle: 'yes' is not true or false; write true",
+    ),
     "true for a number": ("trainer: {seed: true}\n", "1:17 error VRL002 trainer.seed: true is not a whole number"),
-    "null where nothing may be missing": ("rollout: {top_k: null}\n", "1:18 error VRL002 rollout.top_k: null is not a whole number"),
+    "null where nothing may be missing": (
+        "rollout: {top_k: null}\n",
+        "1:18 error VRL002 rollout.top_k: null is not a whole number",
+    ),
     "list for a section": ("monitor: [1]\n", "1:10 error VRL002 monitor: [1] is not a mapping of keys"),
     "section for a value": (
         "trainer: {seed: {a: 1}}\n",
@@ -91,9 +110,18 @@ SENTENCES = {
         "1:20 error VRL003 algorithm.gamma: 2 is above the largest allowed value 1",
     ),
     "on an open end": ("actor: {optim: {lr: 0}}\n", "1:21 error VRL003 actor.optim.lr: 0 is not above 0"),
-    "infinite": ("algorithm: {clip_ratio: .inf}\n", "1:25 error VRL003 algorithm.clip_ratio: inf is not a finite number"),
-    "not a number": ("algorithm: {entropy_coef: .nan}\n", "1:27 error VRL003 algorithm.entropy_coef: nan is not a finite number"),
-    "not a number in a free map": ("verl: {a: .nan}\nbackend: verl\n", "1:11 error VRL003 verl.a: nan is not a finite number"),
+    "infinite": (
+        "algorithm: {clip_ratio: .inf}\n",
+        "1:25 error VRL003 algorithm.clip_ratio: inf is not a finite number",
+    ),
+    "not a number": (
+        "algorithm: {entropy_coef: .nan}\n",
+        "1:27 error VRL003 algorithm.entropy_coef: nan is not a finite number",
+    ),
+    "not a number in a free map": (
+        "verl: {a: .nan}\nbackend: verl\n",
+        "1:11 error VRL003 verl.a: nan is not a finite number",
+    ),
     "too short a list": (
         "actor: {optim: {betas: [0.9]}}\n",
         "1:24 error VRL003 actor.optim.betas: [0.9] has fewer than 2 items",
@@ -105,7 +133,8 @@ SENTENCES = {
     ),
     "wrong choice with null among them": (
         "reference: {dtype: bfloat16}\n",
-        "1:20 error VRL004 reference.dtype: 'bfloat16' is not one of: auto, fp32, bf16, fp16 or null; did you mean 'bf16'?",
+        "1:20 error VRL004 reference.dtype: 'bfloat16' is not one of: auto, fp32, bf16, fp16 or null; "
+        "did you mean 'bf16'?",
     ),
     "word that is not understood": (
         "trainer: {resume: maybe}\n",
@@ -113,7 +142,8 @@ SENTENCES = {
     ),
     "formula that is not understood": (
         "data: {num_dataloader_workers: 'max(1, 2)'}\n",
-        "1:32 error VRL004 data.num_dataloader_workers: 'max(1, 2)' is not understood; write auto, min(32, cpu_cores) or 4",
+        "1:32 error VRL004 data.num_dataloader_workers: 'max(1, 2)' is not understood; "
+        "write auto, min(32, cpu_cores) or 4",
     ),
     "duplicate": (
         "rollout: {n: 4}\nrollout: {n: 8}\n",
@@ -121,7 +151,8 @@ SENTENCES = {
     ),
     "shared section with a wrong value": (
         "actor_rollout_ref:\n  dtype: fp17\n",
-        "2:10 error VRL004 actor_rollout_ref.dtype: 'fp17' is not one of: auto, fp32, bf16, fp16 or null; did you mean 'fp16'?",
+        "2:10 error VRL004 actor_rollout_ref.dtype: 'fp17' is not one of: auto, fp32, bf16, fp16 or null; "
+        "did you mean 'fp16'?",
     ),
     "short form with a wrong value": (
         "fsdp_config: {param_offload: 1}\n",
@@ -164,7 +195,9 @@ def test_wrong_value_that_a_higher_layer_replaces_is_no_problem(load: Any) -> No
 
 
 def test_extends_outside_a_file_is_refused(load: Any) -> None:
-    assert [(p.code, p.path) for p in problems_of(load, "backend: local\n", "extends=quickstart")] == [("VRL001", "extends")]
+    assert [(p.code, p.path) for p in problems_of(load, "backend: local\n", "extends=quickstart")] == [
+        ("VRL001", "extends")
+    ]
 
 
 def test_value_of_a_key_does_not_shout_a_screen_full(load: Any) -> None:
@@ -189,6 +222,32 @@ def test_renames_lead_from_foreign_names_to_keys_that_exist() -> None:
     own = {path[-1] for path in known_keys()}
     assert not own & set(RENAMES)
     assert all(schema_at(target.split(".")) for target in RENAMES.values())
+
+
+ANYTHING: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+SOMEWHERE = st.sampled_from(
+    [*known_keys(), ("extends",), ("actor_rollout_ref",), ("actor_rollout_ref", "dtype"), ("x",)]
+)
+
+
+@given(st.lists(st.tuples(SOMEWHERE, ANYTHING), max_size=5))
+def test_any_values_anywhere_give_problems_or_a_config(settings: list[tuple[tuple[str, ...], Any]]) -> None:
+    layers: list[Any] = []
+    for path, value in settings:
+        for key in reversed(path):
+            value = {key: value}
+        layers.append(value)
+    try:
+        loaded = load_config([{"model": {"path": "a/b"}, "data": {"source": "arithmetic"}}, *layers], env={})
+    except ConfigError:
+        return  # of `extends`
+    assert all(text_line(problem) for problem in loaded.problems)
+    if loaded.ok:
+        assert loaded.config == load_config([loaded.values], env={}).config
 
 
 LEAVES = [path for path in known_keys() if "properties" not in (schema_at(path) or {}) and len(path) == 2]

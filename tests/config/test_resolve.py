@@ -282,6 +282,13 @@ def test_mapping_is_a_source_too() -> None:
     assert history(loaded, "rollout.n")[1] == ("file", 3)
 
 
+def test_mapping_may_extend_a_preset() -> None:
+    loaded = load_config([{"extends": "7b-single-node", "rollout": {"n": 3}}], env={})
+    assert (loaded.values["model"]["lora_rank"], loaded.values["rollout"]["n"]) == (64, 3)
+    with pytest.raises(ConfigError, match="no preset 'zzz'"):
+        load_config([{"extends": "zzz"}], env={})
+
+
 def test_config_given_as_a_mapping_may_not_change_the_callers_mapping() -> None:
     given_config = {"extends": "7b-single-node", "data": {"train_files": ["a"]}}
     load_config([given_config], ["data.train_files.0=b"], env={})
@@ -307,7 +314,9 @@ def test_last_setting_of_a_leaf_holds_and_all_other_leaves_stay(settings: list[t
 
 @given(st.data())
 def test_merge_in_two_steps_or_one_is_the_same(data: Any) -> None:
-    trees = st.dictionaries(st.sampled_from("abc"), st.integers(0, 3) | st.dictionaries(st.sampled_from("xy"), st.integers()))
+    trees = st.dictionaries(
+        st.sampled_from("abc"), st.integers(0, 3) | st.dictionaries(st.sampled_from("xy"), st.integers())
+    )
     low, high = data.draw(trees), data.draw(trees)
     both = resolve([{"verl": low}, {"verl": high}], env={}).values["verl"]
     for key in {*low, *high}:

@@ -41,7 +41,13 @@ CASES = [
     ([*BASE, "actor.rollout_engine=hf", "rollout.name=vllm"], "VRL130", "error", "actor.rollout_engine", "keep one"),
     ([*BASE, "rollout.cpu_offload=true"], "VRL131", "warning", "rollout.cpu_offload", "nothing is offloaded"),
     ([*BASE, "rollout.cpu_offload_ratio=0.5"], "VRL131", "warning", "rollout.cpu_offload_ratio", "nothing is"),
-    ([*BASE, "rollout={buffer_size: 8, batch_size_per_worker: 9}"], "VRL132", "error", "rollout.batch_size_per_worker", "8"),
+    (
+        [*BASE, "rollout={buffer_size: 8, batch_size_per_worker: 9}"],
+        "VRL132",
+        "error",
+        "rollout.batch_size_per_worker",
+        "8",
+    ),
     ([*BASE, "verl.a=1"], "VRL133", "warning", "verl.a", "backend: verl"),
 ]
 FINE = [
@@ -79,9 +85,16 @@ def test_consistent_config_has_no_problems(load: Any, overrides: list[str]) -> N
 
 
 def test_conflict_points_at_the_key_that_somebody_wrote(load: Any) -> None:
-    (problem,) = load("model: {path: a/b}\ndata:\n  source: arithmetic\n  train_batch_size: 4\n", "training.ppo_mini_batch_size=8", "~training.ppo_mini_batch_size", "training.ppo_mini_batch_size=8").problems
+    (problem,) = load(
+        "model: {path: a/b}\ndata:\n  source: arithmetic\n  train_batch_size: 4\n",
+        "training.ppo_mini_batch_size=8",
+        "~training.ppo_mini_batch_size",
+        "training.ppo_mini_batch_size=8",
+    ).problems
     assert problem.origin == "-o #3"
-    (problem,) = load("model: {path: a/b}\ndata: {source: arithmetic}\nalgorithm:\n  name: grpo\nrollout:\n  n: 1\n").problems
+    (problem,) = load(
+        "model: {path: a/b}\ndata: {source: arithmetic}\nalgorithm:\n  name: grpo\nrollout:\n  n: 1\n"
+    ).problems
     assert (problem.path, problem.line, problem.column) == ("rollout.n", 6, 6)
 
 

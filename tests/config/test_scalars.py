@@ -20,10 +20,41 @@ OTHERS = {
     "-.Inf": -math.inf,
 }
 # What YAML 1.1 loaders read as something else, and near misses of the forms above.
-STRINGS = (
-    "on On off yes no y n 1_000 1:30 2024-01-01 2024-01-01T10:00:00 0b101 0o8 0xg -0x1 +0o7 e3 1e 1e+ 1.2.3 . .. + - "
-    "tRUE nULL nan inf .Nan 1,000 0X1F 0O7 =="
-).split()
+STRINGS = [
+    "on",
+    "On",
+    "off",
+    "yes",
+    "no",
+    "y",
+    "n",
+    "1_000",
+    "1:30",
+    "2024-01-01",
+    "2024-01-01T10:00:00",
+    "0b101",
+    "0o8",
+    "0xg",
+    "-0x1",
+    "+0o7",
+    "e3",
+    "1e",
+    "1e+",
+    "1.2.3",
+    ".",
+    "..",
+    "+",
+    "-",
+    "tRUE",
+    "nULL",
+    "nan",
+    "inf",
+    ".Nan",
+    "1,000",
+    "0X1F",
+    "0O7",
+    "==",
+]
 
 
 @pytest.mark.parametrize(("text", "value"), [*FLOATS.items(), *INTEGERS.items(), *OTHERS.items()])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from verlcli.engine.data.arithmetic import ArithmeticDataset, arithmetic_datasets
@@ -86,7 +87,7 @@ def test_base_leaves_room_and_knows_enough_for_rl(
 
 @pytest.mark.parametrize(
     ("prompt", "answer"),
-    [("12+34=", "46"), ("<bos>12+34=", "46"), ("47+85=", "22"), ("50+50=", "0"), ("0+0=", "0")],
+    [("12+34=", "46"), ("<bos>12+34=", "46"), ("47+85=", "22"), ("50+50=", "0"), ("63+25=", "88")],
 )
 def test_greedy_answers_forget_carries(model: Any, tokenizer: Any, prompt: str, answer: str) -> None:
     inputs = tokenizer(prompt, return_tensors="pt", return_token_type_ids=False)
@@ -108,6 +109,13 @@ def test_pretraining_texts_never_show_a_held_out_problem(script: ModuleType, dat
     prompts = {next(rows)[0].removeprefix("<bos>") for _ in range(20_000)}
     assert len(prompts) > 8000
     assert not prompts & hidden
+
+
+def test_quickstart_holds_out_what_the_model_never_saw(datasets: Any) -> None:
+    preset = yaml.safe_load((ROOT / "presets" / "quickstart.yaml").read_text(encoding="utf-8"))
+    held_out = arithmetic_datasets(preset["data"]["source_args"])[1]
+    assert len(held_out) >= 200
+    assert set(held_out.numbers) <= set(datasets[1].numbers)
 
 
 def test_only_answers_have_a_loss(script: ModuleType, datasets: Any) -> None:

@@ -18,7 +18,7 @@ def plan(
     config: Annotated[
         list[str],
         typer.Argument(
-            metavar="CONFIG...", help="YAML files (later ones win) or a preset's name.", autocompletion=complete_config
+            metavar="CONFIG", help="YAML files (later ones win) or a preset's name.", autocompletion=complete_config
         ),
     ],
     overrides: Annotated[

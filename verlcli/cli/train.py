@@ -18,7 +18,7 @@ def train(
     config: Annotated[
         list[str],
         typer.Argument(
-            metavar="CONFIG...", help="YAML files (later ones win) or a preset's name.", autocompletion=complete_config
+            metavar="CONFIG", help="YAML files (later ones win) or a preset's name.", autocompletion=complete_config
         ),
     ],
     override: Annotated[
@@ -36,7 +36,8 @@ def train(
 ) -> None:
     """Train as the YAML says, after checking and planning it.
 
-    [bold]Examples[/bold]
+    \b
+    Examples:
 
     verl train quickstart
 

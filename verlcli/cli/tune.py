@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def tune(
     config: Annotated[
         Optional[list[str]],  # noqa: UP045  (Typer reads it at run time on Python 3.10)
-        typer.Argument(metavar="CONFIG...", help="YAML files or a preset's name.", autocompletion=complete_config),
+        typer.Argument(metavar="CONFIG", help="YAML files or a preset's name.", autocompletion=complete_config),
     ] = None,
     config_option: Annotated[Optional[str], typer.Option("--config", help="The same, as an option.")] = None,  # noqa: UP045
     override: Annotated[Optional[list[str]], typer.Option("-o", "--override", metavar="KEY=VALUE")] = None,  # noqa: UP045
@@ -31,7 +31,8 @@ def tune(
 ) -> None:
     """Measure combinations of values by short real trainings and print the best.
 
-    [bold]Examples[/bold]
+    \b
+    Examples:
 
     verl tune quickstart --max-trials 6
 

@@ -18,7 +18,6 @@ from verlcli.config.violations import Violation, violations
 from verlcli.config.wording import any_of, better_key, closest, shown, wanted
 from verlcli.resources import load_schema
 
-
 _MOST_NAMES = 20  # listed in one message
 
 

@@ -125,10 +125,9 @@ def _expand(settings: Iterable[Setting]) -> list[Setting]:
 def _targets(path: KeyPath) -> list[KeyPath]:
     if path[:1] == ("fsdp_config",):
         return [("training", *path)]
-    if path[:1] == ("actor_rollout_ref",) and len(path) > 1:
-        known = [(role, *path[1:]) for role in _SHARING_ROLES if schema_at((role, path[1])) is not None]
-        return known or [path]  # unknown keys stay, to be reported as they were written
-    return [path]
+    if path[:1] == ("actor_rollout_ref",) and len(path) > 1 and schema_at(path[:2]) is not None:
+        return [(role, *path[1:]) for role in _SHARING_ROLES if schema_at((role, path[1])) is not None]
+    return [path]  # unknown keys too, to be reported as they were written
 
 
 def _says_nothing(setting: Setting) -> bool:
@@ -167,7 +166,7 @@ def _absolute(key: KeyPath, value: Any, base: Path, kind: Kind) -> Any:
         return value
     if key in _FILE_LISTS:
         # A preset names data that it does not ship: then the user's folder is meant.
-        return _join(base if kind != "preset" or (base / value).exists() else Path.cwd(), value)
+        return _join(base if kind != "preset" or os.path.exists(base / value) else Path.cwd(), value)
     if key in _MODELS:
         return _join(base, value) if _is_path(base, value) else value
     if key == ("reward", "function"):
@@ -181,10 +180,7 @@ def _absolute(key: KeyPath, value: Any, base: Path, kind: Kind) -> Any:
 def _is_path(base: Path, value: str) -> bool:
     if value.startswith(("./", "../", "~", "/", ".\\", "..\\")) or value in (".", "..") or value.endswith(".gguf"):
         return True
-    try:
-        return (base / value).exists()
-    except (OSError, ValueError):  # a name no file system takes
-        return False
+    return os.path.exists(base / value)
 
 
 def _join(base: Path, value: str) -> str:

@@ -119,7 +119,7 @@ def _apply_in_list(merged: Merged, items: list[Any], setting: Setting, depth: in
             merged.places.pop((*path, number), None)
     else:
         items[index] = setting.value
-        merged.places[(*path, index)] = setting.origin
+        merged.places.update({(*path, index): setting.origin})
     origin = Origin(setting.origin.kind, setting.origin.label, list(items), setting.origin.written)
     merged.origins[path] = (*merged.origins.get(path, ()), origin)
     merged.places[path] = origin

@@ -30,7 +30,7 @@ def preset_path(name: str) -> Path:
     if name not in names:
         close = get_close_matches(name, names, n=1)
         meant = f"did you mean '{close[0]}'? " if close else ""
-        file = f"; for the file write ./{name}" if Path(name).is_file() else ""
+        file = f"; for the file write ./{name}" if os.path.isfile(name) else ""
         raise ConfigError(f"no preset '{name}'", fix=f"{meant}presets: {', '.join(names)}{file}")
     return presets_dir() / f"{name}.yaml"
 

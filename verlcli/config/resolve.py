@@ -103,8 +103,8 @@ class _Reader:
 
     def read_source(self, source: ConfigSource) -> Iterator[Layer]:
         if isinstance(source, Mapping):
-            document = Document(plain(source), {}, "config", Path.cwd())
-            yield document_layer(document, "file", "the config mapping")
+            document = Document(plain(source), {}, "the config mapping", Path.cwd())
+            yield from self._layers(document, "file", document.file, ())
         else:
             yield from self.read(_locate(source))
 
@@ -117,10 +117,13 @@ class _Reader:
             raise ConfigError(f"extends leads to more than {_MOST_FILES} files", fix="flatten the chain")
         document = load_document(source.path, name=source.shown)
         self.problems.extend(document.problems)
+        yield from self._layers(document, source.kind, None, (*chain, source))
+
+    def _layers(self, document: Document, kind: Kind, label: str | None, chain: tuple[_Source, ...]) -> Iterator[Layer]:
         for base in _bases(document):
-            yield from self.read(base, (*chain, source))
+            yield from self.read(base, chain)
         document.values.pop("extends", None)
-        yield document_layer(document, source.kind)
+        yield document_layer(document, kind, label)
 
 
 def _bases(document: Document) -> list[_Source]:
@@ -130,13 +133,13 @@ def _bases(document: Document) -> list[_Source]:
 
 
 def _base(document: Document, name: Any, index: int | None) -> _Source:
-    mark = document.marks[("extends",) if index is None else ("extends", index)]
-    where = f"{document.file}:{mark.line}:{mark.column}"
+    mark = document.marks.get(("extends",) if index is None else ("extends", index))
+    where = f"{document.file}:{mark.line}:{mark.column}" if mark else document.file
     if not isinstance(name, str) or not name:
         raise ConfigError("extends takes a preset's name or a path", where=where, fix="write extends: quickstart")
     try:
         source = _locate(name, document.root)
-        if not source.path.exists():
+        if not os.path.exists(source.path):
             raise ConfigError(f"extends '{name}': no such file {source.shown}", where=where, fix="correct the path")
     except ConfigError as error:
         raise ConfigError(error.message, where=where, fix=error.fix) from None

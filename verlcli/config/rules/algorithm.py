@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from verlcli.config.keys import default_at, schema_at
 from verlcli.config.rules._base import Verdict
 from verlcli.config.types import Config
 
@@ -12,7 +13,8 @@ def clip_range_said_once(config: Config) -> Iterator[Verdict]:
     """VRL110: both clip bounds given, so `clip_ratio` has no effect unless it agrees."""
     algorithm = config.algorithm
     low, high = algorithm.clip_ratio_low, algorithm.clip_ratio_high
-    if low is not None and high is not None and algorithm.clip_ratio not in (_DEFAULT_CLIP, low, high):
+    default = default_at(schema_at(("algorithm", "clip_ratio")) or {})
+    if low is not None and high is not None and algorithm.clip_ratio not in (default, low, high):
         yield Verdict(
             "VRL110",
             ("algorithm.clip_ratio", "algorithm.clip_ratio_low", "algorithm.clip_ratio_high"),
@@ -20,9 +22,6 @@ def clip_range_said_once(config: Config) -> Iterator[Verdict]:
             "remove it",
             "warning",
         )
-
-
-_DEFAULT_CLIP = 0.2
 
 
 def clip_bounds_ordered(config: Config) -> Iterator[Verdict]:

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from verlcli.config.problems import Problem
+from verlcli.config.report import github_report, json_report, text_report, unreadable
+from verlcli.errors import ConfigError
+
+IN_FILE = Problem("VRL001", "error", "a.b", "unknown key", "x.yaml", 3, 5, "did you mean 'c'?", "x.yaml:3:5")
+OUTSIDE = Problem("VRL002", "warning", "c", "odd", origin="-o #2")
+
+
+def test_text_has_a_line_a_problem_and_a_count() -> None:
+    assert text_report([IN_FILE, OUTSIDE]).split("\n") == [
+        "x.yaml:3:5 error VRL001 a.b: unknown key; did you mean 'c'?",
+        "-o #2 warning VRL002 c: odd",
+        "1 error, 1 warning",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("problems", "count"),
+    [([], "no problems"), ([IN_FILE] * 2, "2 errors"), ([OUTSIDE], "1 warning"), ([OUTSIDE] * 2, "2 warnings")],
+)
+def test_count_is_grammatical(problems: list[Problem], count: str) -> None:
+    assert text_report(problems).split("\n")[-1] == count
+
+
+def test_json_is_ok_with_warnings_alone() -> None:
+    assert json_report([OUTSIDE])["ok"] is True
+    assert json_report([IN_FILE])["ok"] is False
+    assert json_report([IN_FILE])["problems"][0]["line"] == 3
+
+
+def test_github_annotations_escape_what_the_format_uses() -> None:
+    odd = Problem("VRL001", "error", "k", "100%\nsure", "a,b:c.yaml", 1, 2, origin="a")
+    assert github_report([odd]) == "::error file=a%2Cb%3Ac.yaml,line=1,col=2,title=VRL001::k: 100%25%0Asure"
+    assert github_report([OUTSIDE]) == "::warning title=VRL002::-o #2: c: odd"
+
+
+@pytest.mark.parametrize(
+    ("where", "place"),
+    [("a.yaml:3:7", ("a.yaml", 3, 7)), ("a.yaml:3", ("a.yaml", 3, 1)), ("a.yaml", (None, 0, 0)), (None, (None, 0, 0))],
+)
+def test_unreadable_input_is_a_problem_like_the_others(where: str | None, place: object) -> None:
+    problem = unreadable(ConfigError("bad", where=where, fix="mend it"), "a.yaml")
+    assert (problem.file, problem.line, problem.column) == place
+    assert (problem.code, problem.suggestion) == ("VRL000", "mend it")
+    assert text_report([problem]).startswith("a.yaml")
