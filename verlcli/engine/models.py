@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from contextlib import contextmanager
+import io
+import warnings
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,11 +152,24 @@ def load_causal_lm(
     from transformers import AutoModelForCausalLM
 
     kwargs: dict[str, Any] = {} if config.attn_implementation == "auto" else {"attn_implementation": config.attn_implementation}
-    with _explained(source, key):
+    # The GGUF reader draws a progress bar of its own on stderr.
+    with _explained(source, key), redirect_stderr(io.StringIO()) if source.gguf_file else nullcontext():
         model = AutoModelForCausalLM.from_pretrained(
             source.name, dtype=dtype, trust_remote_code=config.trust_remote_code, **kwargs, **source.kwargs()
         )
+    if source.gguf_file:
+        _forget_quantization(model)
     return model.to(device).eval()  # type: ignore[no-any-return]
+
+
+def _forget_quantization(model: Any) -> None:
+    """GGUF weights are plain tensors once loaded, but transformers would still refuse to save them."""
+    for attribute in ("hf_quantizer", "quantization_method"):
+        if hasattr(model, attribute):
+            delattr(model, attribute)
+    model.is_quantized = False
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
 
 
 def load_reward_classifier(
@@ -192,7 +207,9 @@ def add_lora(model: PreTrainedModel, config: ModelConfig) -> nn.Module:
         task_type="CAUSAL_LM",
     )
     try:
-        return get_peft_model(model, adapter)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of peft's own calls into transformers
+            return get_peft_model(model, adapter)
     except ValueError as error:
         names = sorted({name.rsplit(".", 1)[-1] for name, m in model.named_modules() if isinstance(m, nn.Linear)})
         raise ConfigError(

@@ -35,7 +35,8 @@ class Roles:
 
     def save(self, folder: Path) -> None:
         """Weights and optimizer states as safetensors: `actor/` in Hugging Face (or PEFT) format."""
-        _save_hf(self.actor.module, self.tokenizer, folder / "actor")
+        # Adapters never resize the vocabulary; peft would look for the base's config to find out.
+        _save_hf(self.actor.module, self.tokenizer, folder / "actor", **({"save_embedding_layers": False} if self.lora else {}))
         _save_tensors(self.actor.optimizer_state(), folder / "actor_optimizer.safetensors")
         if self.critic is not None:
             _save_tensors(self.critic.state_dict(), folder / "critic.safetensors")
@@ -89,6 +90,9 @@ def build_roles(config: Config, plan: Plan, tokenizer: Any, rewarder: Rewarder |
     Raises:
         ConfigError, MissingDependencyError: see `models.locate` and the loaders.
     """
+    if plan.device == "cuda":
+        # cuDNN's attention returns NaN gradients for masked batches of some widths (seen at 64, torch 2.11, H200).
+        torch.backends.cuda.enable_cudnn_sdp(False)
     source = models.locate(_required_path(config))
     actor_module = _actor_module(config, _role(plan, "actor"), source)
     lora = config.model.lora_rank > 0
@@ -212,8 +216,8 @@ def _eos_ids(module: Any, tokenizer: Any) -> list[int]:
     return sorted({tokenizer.eos_token_id, *(i for i in ids if i is not None)})
 
 
-def _save_hf(module: Any, tokenizer: Any, folder: Path) -> None:
-    module.save_pretrained(folder)
+def _save_hf(module: Any, tokenizer: Any, folder: Path, **kwargs: Any) -> None:
+    module.save_pretrained(folder, **kwargs)
     tokenizer.save_pretrained(folder)
 
 
