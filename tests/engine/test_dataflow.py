@@ -13,7 +13,10 @@ def stage(name: str, *after: str) -> Stage[list[str]]:
 
 def test_a_stage_runs_after_what_it_waits_for() -> None:
     state: list[str] = []
-    seconds = run_in_turn([stage("update", "reward", "values"), stage("reward", "rollout"), stage("values", "rollout"), stage("rollout")], state)
+    seconds = run_in_turn(
+        [stage("update", "reward", "values"), stage("reward", "rollout"), stage("values", "rollout"), stage("rollout")],
+        state,
+    )
     assert state == ["rollout", "reward", "values", "update"]
     assert list(seconds) == state
     assert all(value >= 0 for value in seconds.values())

@@ -70,7 +70,9 @@ def command(config: Path, run_dir: Path) -> list[str]:
 
 
 def run(arguments: list[str], **kwargs: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "verlcli", *arguments], capture_output=True, text=True, timeout=300, **kwargs)
+    return subprocess.run(
+        [sys.executable, "-m", "verlcli", *arguments], capture_output=True, text=True, timeout=300, **kwargs
+    )
 
 
 def lasting(run_dir: Path) -> list[dict[str, Any]]:
@@ -118,10 +120,15 @@ def test_killed_anywhere_and_started_again_ends_bit_for_bit_the_same(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_finishes_the_step_saves_and_exits_130(settings: Any, tmp_path: Path, number: signal.Signals) -> None:
-    config = write_config(tmp_path, settings(**{"trainer.total_steps": 5000, "trainer.save_freq": 0, "trainer.test_freq": 0}))
+    config = write_config(
+        tmp_path, settings(**{"trainer.total_steps": 5000, "trainer.save_freq": 0, "trainer.test_freq": 0})
+    )
     run_dir = tmp_path / "run"
     child = subprocess.Popen(
-        [sys.executable, "-m", "verlcli", *command(config, run_dir)], stderr=subprocess.PIPE, text=True, stdout=subprocess.PIPE
+        [sys.executable, "-m", "verlcli", *command(config, run_dir)],
+        stderr=subprocess.PIPE,
+        text=True,
+        stdout=subprocess.PIPE,
     )
     metrics = run_dir / "metrics.jsonl"
     deadline = time.monotonic() + 120

@@ -12,7 +12,7 @@ from verlcli.engine.randomness import derive_seed, seed_all
 
 def draw(seed: int, step: int, stream: str) -> tuple[float, float, float]:
     seed_all(seed, step, stream)
-    return random.random(), float(np.random.rand()), torch.rand(()).item()  # noqa: NPY002
+    return random.random(), float(np.random.rand()), torch.rand(()).item()
 
 
 def test_the_same_place_draws_the_same() -> None:

@@ -24,4 +24,6 @@ def optim(scheduler: str, warmup: int) -> OptimConfig:
     ],
 )
 def test_learning_rate_by_step(scheduler: str, warmup: int, wanted: list[float]) -> None:
-    assert [learning_rate(optim(scheduler, warmup), step, 4) for step in (1, 2, 3, 4)] == pytest.approx(wanted, abs=1e-6)
+    assert [learning_rate(optim(scheduler, warmup), step, 4) for step in (1, 2, 3, 4)] == pytest.approx(
+        wanted, abs=1e-6
+    )

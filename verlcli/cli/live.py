@@ -93,7 +93,17 @@ class LiveView(Observer):
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in ("step", "reward", "accuracy", "held-out", "KL", "entropy", "tokens/s", "s/step", "where the time goes"):
+        for name in (
+            "step",
+            "reward",
+            "accuracy",
+            "held-out",
+            "KL",
+            "entropy",
+            "tokens/s",
+            "s/step",
+            "where the time goes",
+        ):
             table.add_column(name, justify="left" if name.startswith("where") else "right")
         for row in self._rows:
             metrics, step = row["metrics"], row["step"]
@@ -123,7 +133,8 @@ def _line(row: Mapping[str, Any], total: int) -> str:
     return (
         f"step {row['step']}/{total}: reward {metrics['reward']:.3f}, accuracy {metrics['accuracy']:.1%}, "
         f"KL {_number(metrics.get('kl'))}, entropy {_number(metrics.get('entropy'))}, "
-        f"{row['tokens_per_second']['end_to_end']:,.0f} tokens/s, {row['seconds']['step']:.2f} s ({shares(row['seconds'])})"
+        f"{row['tokens_per_second']['end_to_end']:,.0f} tokens/s, "
+        f"{row['seconds']['step']:.2f} s ({shares(row['seconds'])})"
     )
 
 

@@ -20,14 +20,18 @@ def show_outcome(result: Mapping[str, Any]) -> None:
         f"steps        {result['steps']}, {result['step_time_s']:.2f} s each",
         f"reward       {_figure(result['reward']['first'])} -> {_figure(result['reward']['last'])}",
         *([f"held-out     {before:.1%} -> {after:.1%} greedy accuracy"] if before is not None else []),
-        f"tokens/s     {rate['generated']:,.0f} generated, {rate['trained']:,.0f} trained, {rate['end_to_end']:,.0f} end to end",
+        f"tokens/s     {rate['generated']:,.0f} generated, {rate['trained']:,.0f} trained, "
+        f"{rate['end_to_end']:,.0f} end to end",
         f"peak memory  {result['peak_memory_gib']:.2f} GiB",
         f"checkpoint   {result['checkpoint']}",
         "",
         "next:",
+        "  # the policy is a Hugging Face folder",
         f"  {_load_line(result['model'])}",
-        f"  verl train {run_dir / 'config.yaml'} -o trainer.total_steps={result['steps'] * 2} --output-dir {run_dir}   # train on",
-        "  verl presets copy quickstart mine.yaml   # your own config",
+        "  # train on",
+        f"  verl train {run_dir / 'config.yaml'} -o trainer.total_steps={result['steps'] * 2} --output-dir {run_dir}",
+        "  # your own config",
+        "  verl presets copy quickstart mine.yaml",
     ]
     write("\n".join(lines))
 
@@ -42,9 +46,13 @@ def reward_plot(run_dir: Path, *, width: int) -> str:
     plotext.clear_figure()
     plotext.theme("clear")
     plotext.plot_size(width, 14)
-    plotext.plot([row["step"] for row in steps], [row["metrics"]["reward"] for row in steps], label="reward", marker="braille")
+    plotext.plot(
+        [row["step"] for row in steps], [row["metrics"]["reward"] for row in steps], label="reward", marker="braille"
+    )
     if evals:
-        plotext.scatter([r["step"] for r in evals], [r["eval"]["accuracy"] for r in evals], label="held-out accuracy", marker="x")
+        plotext.scatter(
+            [r["step"] for r in evals], [r["eval"]["accuracy"] for r in evals], label="held-out accuracy", marker="x"
+        )
     plotext.xlabel("step")
     return str(plotext.uncolorize(plotext.build()))
 
@@ -54,4 +62,7 @@ def _figure(value: float | None) -> str:
 
 
 def _load_line(model: str) -> str:
-    return f"python -c \"from transformers import pipeline; print(pipeline('text-generation', '{model}')('12+34=', max_new_tokens=8))\""
+    code = (
+        f"from transformers import pipeline; print(pipeline('text-generation', '{model}')('12+34=', max_new_tokens=8))"
+    )
+    return f'python -c "{code}"'

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Annotated, Optional
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
@@ -24,7 +24,11 @@ def train(
     override: Annotated[
         Optional[list[str]],  # noqa: UP045  (Typer reads it at run time on Python 3.10)
         typer.Option(
-            "-o", "--override", metavar="KEY=VALUE", help="Override a key; ~KEY removes it.", autocompletion=complete_override
+            "-o",
+            "--override",
+            metavar="KEY=VALUE",
+            help="Override a key; ~KEY removes it.",
+            autocompletion=complete_override,
         ),
     ] = None,
     backend: Annotated[Optional[str], typer.Option(help="local or verl; same as -o backend=…")] = None,  # noqa: UP045
@@ -57,7 +61,7 @@ def train(
     for problem in loaded.warnings:
         warn(f"{problem.origin or ''} {problem.path}: {problem.message}".strip())
     machine = this_machine()
-    argv = sys.argv[2:]
+    argv = _start_arguments(config, override or [], flags)
     plan = make_plan(loaded.config, name=loaded.name, machine=machine, argv=argv, origins=loaded.origins)
     if dry_run:
         _show_plan(plan, json_output=json_output)
@@ -77,6 +81,15 @@ def train(
         from verlcli.cli.outcome import show_outcome
 
         show_outcome(result)
+
+
+def _start_arguments(config: list[str], override: list[str], flags: Mapping[str, Any]) -> list[str]:
+    """What follows `verl train` to start this very run, display options left out."""
+    options = [part for each in override for part in ("-o", each)]
+    for key, value in flags.items():
+        if value is not None:
+            options += [f"--{key.rsplit('.', 1)[-1].replace('_', '-')}", str(value)]
+    return [*config, *options]
 
 
 def _show_plan(plan: Plan, *, json_output: bool) -> None:

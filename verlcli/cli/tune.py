@@ -50,7 +50,12 @@ def tune(
     for key in changes_learning(space or {}):
         warn(f"{key} changes what is learned, not only the speed; compare rewards before you keep it")
     study = run_study(
-        sources, override or [], space, target=next(t for t in TARGETS if t == target), max_trials=max_trials, on_trial=_show_trial
+        sources,
+        override or [],
+        space,
+        target=next(t for t in TARGETS if t == target),
+        max_trials=max_trials,
+        on_trial=_show_trial,
     )
     write_json(tune_document(study)) if json_output else write(tune_report(study))
 
@@ -68,7 +73,10 @@ def tune_report(study: Study) -> str:
     if not best.values:
         return f"keep what you have: nothing measured is more than noise better ({tried})"
     gain = "" if study.gain_percent is None else f", {study.gain_percent:+.1f} % over the config as it is"
-    lines = [f"best: {study.target} {best.result:,.2f}{gain} ({tried})", *(f"  {k}: {v}" for k, v in best.values.items())]
+    lines = [
+        f"best: {study.target} {best.result:,.2f}{gain} ({tried})",
+        *(f"  {k}: {v}" for k, v in best.values.items()),
+    ]
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""A `Problem` is one thing wrong (or doubtful) in a config, as data; reporters turn it into text, JSON or annotations."""
+"""A `Problem` is one thing wrong (or doubtful) in a config, as data; reporters turn it into text or JSON."""
 
 from __future__ import annotations
 

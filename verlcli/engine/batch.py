@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,7 +46,7 @@ class Batch:
         """Positions `[B, P + R]` that start at 0 on the first real token."""
         return (self.attention_mask.cumsum(-1) - 1).clamp_min(0)
 
-    def with_(self, **tensors: Tensor | None) -> Batch:
+    def with_(self, **tensors: Tensor) -> Batch:
         """A copy with some tensors set."""
         return replace(self, **tensors)
 
@@ -56,7 +57,7 @@ class Batch:
         # Prompts are left-padded and responses right-padded, so both cuts drop padding only.
         left = prompt_width - int(mask[:, :prompt_width].sum(-1).max())
         keep = max(1, int(self.response_mask[start:stop].sum(-1).max()))
-        cut = {}
+        cut: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if value is None or value.dim() == 1:

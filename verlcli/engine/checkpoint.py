@@ -69,7 +69,7 @@ def damage(folder: Path) -> str | None:
 
 def newest_intact(root: Path) -> tuple[Path | None, list[str]]:
     """The newest checkpoint that verifies, and one message for each newer one that does not."""
-    complaints = []
+    complaints: list[str] = []
     for step in reversed(steps(root)):
         problem = damage(root / f"step_{step}")
         if problem is None:
@@ -103,9 +103,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 def _sha256(file: Path) -> str:
     with file.open("rb") as stream:
-        if hasattr(hashlib, "file_digest"):
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-        digest = hashlib.sha256()  # Python 3.10
+        digest = hashlib.sha256()
         while chunk := stream.read(1 << 20):
             digest.update(chunk)
         return digest.hexdigest()

@@ -16,7 +16,13 @@ CHUNK = 256  # prompts generated at once
 
 
 def evaluate(
-    roles: Roles, rows: Sequence[PromptRow], prompt_ids: Sequence[Sequence[int]], *, max_tokens: int, chunk: int | None, seed: int
+    roles: Roles,
+    rows: Sequence[PromptRow],
+    prompt_ids: Sequence[Sequence[int]],
+    *,
+    max_tokens: int,
+    chunk: int | None,
+    seed: int,
 ) -> dict[str, float]:
     """Greedy figures over all prompts: `accuracy` (share with score >= 1), mean `reward`, mean `response_length`."""
     scores: list[float] = []

@@ -99,7 +99,11 @@ def _fingerprints(config: Config) -> dict[str, str]:
     if config.model.path is not None:
         path = locate(config.model.path).path
         if path is not None:
-            weights = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.bin"), path / "config.json"])
+            weights = (
+                [path]
+                if path.is_file()
+                else sorted([*path.glob("*.safetensors"), *path.glob("*.bin"), path / "config.json"])
+            )
             found.update({str(file): fingerprint(file) for file in weights})
     return found
 

@@ -1,4 +1,4 @@
-"""Loads Hugging Face models and tokenizers: a folder, a hub id, a `.gguf` file, or `pkg:module/file` inside an installed package."""
+"""Loads Hugging Face models and tokenizers: a folder, a hub id, a `.gguf` file, or `pkg:MODULE/FILE` of a package."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def locate(path: str, *, key: str = "model.path") -> ModelSource:
         _check_folder(file, key)
         return ModelSource(str(file))
     if path.startswith((".", "/", "~")) or path.count("/") > 1:
-        raise ConfigError(f"no such model folder: {path}", where=key, fix="check the path, or give a hub id (owner/name)")
+        raise ConfigError(
+            f"no such model folder: {path}", where=key, fix="check the path, or give a hub id (owner/name)"
+        )
     return ModelSource(path)
 
 
@@ -87,7 +89,9 @@ def _inside_package(spec: str, key: str) -> str:
 def _check_folder(folder: Path, key: str) -> None:
     if not (folder / "config.json").is_file():
         raise ConfigError(
-            f"{folder} has no config.json", where=key, fix="give a folder written by save_pretrained (config.json + weights)"
+            f"{folder} has no config.json",
+            where=key,
+            fix="give a folder written by save_pretrained (config.json + weights)",
         )
     if not any(any(folder.glob(pattern)) for pattern in WEIGHT_PATTERNS):
         raise ConfigError(
@@ -151,7 +155,9 @@ def load_causal_lm(
     """Causal language model of `source` in `dtype` on `device`, in eval mode (no dropout: rollout and update agree)."""
     from transformers import AutoModelForCausalLM
 
-    kwargs: dict[str, Any] = {} if config.attn_implementation == "auto" else {"attn_implementation": config.attn_implementation}
+    kwargs: dict[str, Any] = (
+        {} if config.attn_implementation == "auto" else {"attn_implementation": config.attn_implementation}
+    )
     # The GGUF reader draws a progress bar of its own on stderr.
     with _explained(source, key), redirect_stderr(io.StringIO()) if source.gguf_file else nullcontext():
         model = AutoModelForCausalLM.from_pretrained(
@@ -159,7 +165,12 @@ def load_causal_lm(
         )
     if source.gguf_file:
         _forget_quantization(model)
-    return model.to(device).eval()  # type: ignore[no-any-return]
+    return _placed(model, device)
+
+
+def _placed(model: Any, device: torch.device) -> PreTrainedModel:
+    placed: PreTrainedModel = model.to(device).eval()
+    return placed
 
 
 def _forget_quantization(model: Any) -> None:
@@ -187,7 +198,7 @@ def load_reward_classifier(
         raise ConfigError(
             f"{source.name} has {model.config.num_labels} labels", where=key, fix="a reward model has num_labels: 1"
         )
-    return model.to(device).eval()  # type: ignore[no-any-return]
+    return _placed(model, device)
 
 
 def add_lora(model: PreTrainedModel, config: ModelConfig) -> nn.Module:
@@ -209,7 +220,8 @@ def add_lora(model: PreTrainedModel, config: ModelConfig) -> nn.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of peft's own calls into transformers
-            return get_peft_model(model, adapter)
+            adapted: nn.Module = get_peft_model(model, adapter)
+            return adapted
     except ValueError as error:
         names = sorted({name.rsplit(".", 1)[-1] for name, m in model.named_modules() if isinstance(m, nn.Linear)})
         raise ConfigError(
@@ -233,10 +245,10 @@ class ValueModel(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor) -> Tensor:
         """Values `[B, T]` of `input_ids[B, T]`."""
-        hidden_BTH = self._body[0](
+        hidden = self._body[0](
             input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, use_cache=False
         ).last_hidden_state
-        values: Tensor = self.value_head(hidden_BTH.float()).squeeze(-1)
+        values: Tensor = self.value_head(hidden.float()).squeeze(-1)
         return values
 
 

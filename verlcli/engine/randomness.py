@@ -19,5 +19,5 @@ def seed_all(seed: int, step: int, stream: str) -> None:
     """Seed every global generator for what follows."""
     value = derive_seed(seed, step, stream)
     random.seed(value)
-    np.random.seed(value % 2**32)  # noqa: NPY002  (libraries under us use the global one)
+    np.random.seed(value % 2**32)
     torch.manual_seed(value)

@@ -36,7 +36,12 @@ class Roles:
     def save(self, folder: Path) -> None:
         """Weights and optimizer states as safetensors: `actor/` in Hugging Face (or PEFT) format."""
         # Adapters never resize the vocabulary; peft would look for the base's config to find out.
-        _save_hf(self.actor.module, self.tokenizer, folder / "actor", **({"save_embedding_layers": False} if self.lora else {}))
+        _save_hf(
+            self.actor.module,
+            self.tokenizer,
+            folder / "actor",
+            **({"save_embedding_layers": False} if self.lora else {}),
+        )
         _save_tensors(self.actor.optimizer_state(), folder / "actor_optimizer.safetensors")
         if self.critic is not None:
             _save_tensors(self.critic.state_dict(), folder / "critic.safetensors")

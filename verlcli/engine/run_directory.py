@@ -124,20 +124,27 @@ def _try_open(
     if run._lock is None:
         if not explicit:
             return None
-        raise ConfigError("another process is training in this directory", where=str(path), fix="wait for it, or give another --output-dir")
+        raise ConfigError(
+            "another process is training in this directory",
+            where=str(path),
+            fix="wait for it, or give another --output-dir",
+        )
     checkpoint.remove_partial(run.checkpoints)
     if not fresh:
         _find_checkpoint(run, resume)
     return run
 
 
-def _why_not(path: Path, values: Mapping[str, Any], *, resume: str | int, total_steps: int) -> tuple[str | None, str | None]:
+def _why_not(
+    path: Path, values: Mapping[str, Any], *, resume: str | int, total_steps: int
+) -> tuple[str | None, str | None]:
     """Why a run cannot go on in an existing `path`, with the fix; (None, None) when it can."""
     other = "give another --output-dir"
     if not path.is_dir():
         return "is a file, not a directory", other
     if not (path / CONFIG).is_file():
-        if {entry.name for entry in path.iterdir()} <= {".lock", "logs"}:
+        ours = {".lock", f".{CONFIG}.partial", "logs", EVENTS}
+        if {entry.name for entry in path.iterdir()} <= ours:
             return None, None  # killed before its first file was complete
         return "holds files, but not a run", other
     if resume == "never":
@@ -145,7 +152,10 @@ def _why_not(path: Path, values: Mapping[str, Any], *, resume: str | int, total_
     changed = differing_keys(_read_config(path), values)
     if changed:
         shown = ", ".join(changed[:4]) + (", …" if len(changed) > 4 else "")
-        return f"holds a run of another config (different: {shown})", f"{other}, or restore these keys to go on with that run"
+        return (
+            f"holds a run of another config (different: {shown})",
+            f"{other}, or restore these keys to go on with that run",
+        )
     last = max(checkpoint.steps(path / "checkpoints"), default=0)
     finished = _read_json(path / MANIFEST).get("status") == "finished"
     if resume == "auto" and finished and last >= total_steps:
@@ -156,13 +166,13 @@ def _why_not(path: Path, values: Mapping[str, Any], *, resume: str | int, total_
     return None, None
 
 
-def differing_keys(old: Mapping[str, Any], new: Mapping[str, Any], at: tuple[str, ...] = ()) -> list[str]:
+def differing_keys(old: object, new: object, at: tuple[str, ...] = ()) -> list[str]:
     """Dotted keys whose values differ between two resolved configs, those in MAY_DIFFER and `monitor` left out."""
     if at in MAY_DIFFER or at[:1] == ("monitor",):
         return []
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         keys = sorted({*old, *new})
-        return [d for key in keys for d in differing_keys(old.get(key), new.get(key), (*at, str(key)))]  # type: ignore[arg-type]
+        return [d for key in keys for d in differing_keys(old.get(key), new.get(key), (*at, str(key)))]
     return [] if old == new else [".".join(at)]
 
 

@@ -60,7 +60,11 @@ def build_stages(config: Config, plan: Plan, roles: Roles) -> list[Stage[StepSta
     """The graph of one step for this config: stages that have nothing to do are left out."""
     work = _Work(config, plan, roles)
     # One update on its own samples is on-policy: the old log-probs are the update's own, and no pass is needed.
-    old = [] if plan.batch.updates == 1 and not work.kl_in_reward else [Stage("old_logprobs", ("rollout",), work.old_logprobs)]
+    old = (
+        []
+        if plan.batch.updates == 1 and not work.kl_in_reward
+        else [Stage("old_logprobs", ("rollout",), work.old_logprobs)]
+    )
     reference = [] if roles.reference is None else [Stage("reference", ("rollout",), work.reference)]
     values = [] if roles.critic is None else [Stage("values", ("rollout",), work.values)]
     before = ("reward", *(s.name for s in (*old, *reference, *values)))
@@ -143,9 +147,7 @@ class _Work:
         batch = state.ready
         assert batch.rewards is not None
         if batch.values is None:
-            per_sequence = grpo_advantages(
-                batch.rewards, batch.groups, norm_adv_by_std=self._algorithm.norm_adv_by_std
-            )
+            per_sequence = grpo_advantages(batch.rewards, batch.groups, norm_adv_by_std=self._algorithm.norm_adv_by_std)
             advantages = per_sequence[:, None] * batch.response_mask
             state.batch = batch.with_(advantages=advantages)
             return
@@ -224,7 +226,7 @@ LossOf = Callable[..., tuple[Tensor, dict[str, Tensor]]]
 def actor_loss(
     out: tuple[Tensor, Tensor], micro: Batch, algorithm: AlgorithmConfig, totals: Totals
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Policy loss, plus KL loss and minus entropy bonus where the config asks for them; `out` is (logprobs, entropy)."""
+    """Policy loss, plus KL loss and minus entropy bonus where the config asks; `out`: (logprobs, entropy) `[B, R]`."""
     logprobs, entropy = out
     mask, mode = micro.response_mask, algorithm.loss_agg_mode
     old = logprobs.detach() if micro.old_logprobs is None else micro.old_logprobs

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import re
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from verlcli.config import Loaded, as_loaded
 from verlcli.engine import checkpoint, run_directory
 from verlcli.engine.data import load_datasets
+from verlcli.engine.dataflow import run_in_turn
 from verlcli.engine.evaluate import evaluate
 from verlcli.engine.manifest import Manifest
 from verlcli.engine.memory import peak_memory_gib, reset_peak_memory
@@ -25,7 +28,6 @@ from verlcli.engine.run_directory import RunDirectory, open_run
 from verlcli.engine.schedule import learning_rate
 from verlcli.engine.signals import StopRequest
 from verlcli.engine.stages import StepState, build_stages
-from verlcli.engine.dataflow import run_in_turn
 from verlcli.engine.summary import TrainResult, metrics_row, summarize
 from verlcli.errors import InterruptedRunError, TrainingFailedError, VerlCliError
 from verlcli.plan import Plan, make_plan, require_devices, require_local, this_machine
@@ -173,7 +175,9 @@ class PPOTrainer:
             self._write_inputs(run)
             manifest = Manifest(run, self.config, self.plan, from_step=_step_of(run.checkpoint))
             result = self._run_to_the_end(run)
-            manifest.finish(status="finished", exit_code=0, last_step=self.step, peak_memory_gib=peak_memory_gib(), error=None)
+            manifest.finish(
+                status="finished", exit_code=0, last_step=self.step, peak_memory_gib=peak_memory_gib(), error=None
+            )
             return result
         except BaseException as error:
             raise self._record_failure(run, manifest, error) from error
@@ -220,7 +224,8 @@ class PPOTrainer:
                 self._save(run)
         if self.step < self.config.trainer.total_steps:
             raise InterruptedRunError(
-                f"stopped by {stop.requested} after step {self.step}" + ("; its checkpoint is written" if self.step else ""),
+                f"stopped by {stop.requested} after step {self.step}"
+                + ("; its checkpoint is written" if self.step else ""),
                 where=str(run.path),
                 fix="run the same command again to go on",
             )
@@ -274,9 +279,7 @@ class PPOTrainer:
                 },
             )
 
-        path = checkpoint.save_checkpoint(
-            run.checkpoints, self.step, write, keep=self.config.trainer.keep_checkpoints
-        )
+        path = checkpoint.save_checkpoint(run.checkpoints, self.step, write, keep=self.config.trainer.keep_checkpoints)
         run.event("checkpoint", step=self.step)
         self.observer.saved(path)
 
@@ -294,7 +297,7 @@ class PPOTrainer:
             raise TrainingFailedError(
                 f"{count} {role} updates in a row were not finite" + (f"; the batch is kept in {kept}" if kept else ""),
                 where=f"step {self.step + 1}",
-                fix=f"lower {role}.optim.lr or {role}.optim.clip_grad, use model.dtype: fp32, and look at the batch's rewards",
+                fix=f"lower {role}.optim.lr, try model.dtype: fp32, and look at the batch's rewards and responses",
             )
 
     def _keep_batch(self, mini: Batch) -> Path | None:
@@ -338,17 +341,29 @@ def _explain(error: BaseException, run_dir: Path, step: int) -> BaseException:
     """The error as a user should read it."""
     if isinstance(error, KeyboardInterrupt):
         return InterruptedRunError(
-            f"stopped at once, in step {step + 1}", where=str(run_dir), fix="run the same command again to go on from the last checkpoint"
+            f"stopped at once, in step {step + 1}",
+            where=str(run_dir),
+            fix="run the same command again to go on from the last checkpoint",
         )
-    if isinstance(error, OSError) and error.errno in STORAGE_ERRORS:
+    code = _errno(error)
+    if code in STORAGE_ERRORS:
         return TrainingFailedError(
-            f"cannot write the run's files: {error.strerror} ({error.filename or run_dir}); earlier checkpoints are whole",
+            f"cannot write the run's files: {os.strerror(code)} ({getattr(error, 'filename', None) or run_dir}); "
+            "earlier checkpoints are whole",
             where=f"step {step}",
-            fix="free space or mend the permissions, then run the same command again; or lower trainer.keep_checkpoints",
+            fix="free space or mend the permissions, then run the same command again; "
+            "trainer.keep_checkpoints says how many stay",
         )
     return error
 
 
+def _errno(error: BaseException) -> int:
+    """The system's error number, 0 if none; safetensors gives it in its text only."""
+    if isinstance(error, OSError):
+        return error.errno or 0
+    found = re.search(r"\(os error (\d+)\)", str(error)) if type(error).__name__ == "SafetensorError" else None
+    return int(found.group(1)) if found else 0
+
+
 def _step_of(folder: Path | None) -> int:
     return 0 if folder is None else int(checkpoint.read_state(folder)["step"])
-

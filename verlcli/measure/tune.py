@@ -24,7 +24,15 @@ TARGETS: tuple[Target, ...] = ("tokens_per_second", "step_time")
 WARM_UP_STEPS, TIMED_STEPS = 1, 3
 NOISE = 0.03  # a gain below this is not told from chance
 SECONDS_A_TRIAL = 900.0
-CHANGES_LEARNING = ("actor.optim", "algorithm", "critic.optim", "data", "rollout.n", "training.ppo_epochs", "training.ppo_mini_batch_size")
+CHANGES_LEARNING = (
+    "actor.optim",
+    "algorithm",
+    "critic.optim",
+    "data",
+    "rollout.n",
+    "training.ppo_epochs",
+    "training.ppo_mini_batch_size",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +101,14 @@ def default_space(plan: Plan) -> dict[str, list[Any]]:
     sizes = [size for size in (8, 16, 32, 64, 128, 256, 512, 1024) if size <= sequences]
     return {
         "training.ppo_micro_batch_size_per_gpu": sizes[-4:] or [sequences],
-        "rollout.batch_size": [size for size in (64, 256, 1024) if size < plan.batch.sequences] + [plan.batch.sequences],
+        "rollout.batch_size": [size for size in (64, 256, 1024) if size < plan.batch.sequences]
+        + [plan.batch.sequences],
     }
 
 
-def combinations(space: Mapping[str, Sequence[Any]], *, at_most: int, seed: int = 0) -> tuple[list[dict[str, Any]], int]:
+def combinations(
+    space: Mapping[str, Sequence[Any]], *, at_most: int, seed: int = 0
+) -> tuple[list[dict[str, Any]], int]:
     """All combinations, or a seeded sample of `at_most` of them; and how many there are."""
     size = 1
     for choices in space.values():
@@ -179,7 +190,18 @@ def _measure(sources: Sequence[str], overrides: Sequence[str], values: Mapping[s
             "data.val_max_samples": 1,
         }
         options = [part for o in [*overrides, *_as_overrides(settings)] for part in ("-o", o)]
-        command = [sys.executable, "-m", "verlcli", "train", *sources, *options, "--output-dir", str(run_dir), "--json", "-q"]
+        command = [
+            sys.executable,
+            "-m",
+            "verlcli",
+            "train",
+            *sources,
+            *options,
+            "--output-dir",
+            str(run_dir),
+            "--json",
+            "-q",
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_A_TRIAL, check=False)
         except subprocess.TimeoutExpired:

@@ -63,6 +63,7 @@ def make_plan(
         *device_notes,
         *_machine_notes(config, device, devices, machine),
         *role_notes,
+        *_reward_notes(config, origins),
         *ineffective_keys(config, device, origins),
     )
     return Plan(
@@ -76,6 +77,16 @@ def make_plan(
         run_dir=run_dir(config, name),
         command=shlex.join(["verl", "train", *argv]),
     )
+
+
+def _reward_notes(config: Config, origins: Mapping[str, Sequence[Origin]]) -> tuple[Note, ...]:
+    """A default reward function beside a reward model is added to its score, which the user may not expect."""
+    history = origins.get("reward.function", ())
+    if config.reward_model.path is None or not config.reward.function or (history and history[-1].kind != "default"):
+        return ()
+    names = " + ".join(config.reward.function)
+    text = f"not set, so {names} (the default) is added to the reward model's score; set [] for the model alone"
+    return (Note("warning", "reward.function", text),)
 
 
 def _machine_notes(config: Config, device: Device, devices: tuple[str, ...], machine: Machine) -> tuple[Note, ...]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from verlcli.engine.batch import Batch
 
 LossFn = Callable[[Any, Batch], tuple[Tensor, dict[str, Tensor]]]
-"""(what the forward pass gives, micro batch) -> (this micro batch's share of the mini batch's loss, stats that add up)."""
+"""(what the forward pass gives, micro batch) -> (its share of the mini batch's loss, stats that add up)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class ShardingInfo:
     def __str__(self) -> str:
         gib = self.bytes_per_rank / 2**30
         return (
-            f"{self.phase}: {self.engine}, {self.world_size} rank(s) on {', '.join(self.device_map)}, {self.placement}; "
+            f"{self.phase}: {self.engine}, {self.world_size} rank(s) on {', '.join(self.device_map)}, "
+            f"{self.placement}; "
             f"{self.parameters:,} parameters ({self.trainable_parameters:,} trainable), {gib:.3f} GiB a rank, "
             f"last transition {self.last_transition_bytes} bytes"
         )

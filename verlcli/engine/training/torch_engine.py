@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,7 @@ class TorchEngine:
         return torch.cat(rows)
 
     def update(self, micro_batches: list[Batch], loss_fn: LossFn, *, lr: float) -> UpdateResult:
-        """One optimizer step; see `TrainingEngine.update`. A loss or gradient that is not finite leaves the weights alone."""
+        """One optimizer step; see `TrainingEngine.update`. Not taken when loss or gradient is not finite."""
         if self.optimizer is None or self._optim is None:
             raise RuntimeError("this engine was built without an optimizer")
         self.module.train(self._recompute)  # recomputation hooks only act in train mode; dropout is 0 in both
@@ -85,7 +86,7 @@ class TorchEngine:
             with self.autocast():
                 out = self._forward(micro)
             loss, parts = loss_fn(out, micro)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             total += loss.item()
             for name, value in parts.items():
                 stats[name] = stats.get(name, 0.0) + value.item()
@@ -187,14 +188,16 @@ def disable_dropout(module: nn.Module) -> None:
         if isinstance(part, nn.Dropout):
             part.p = 0.0
         elif isinstance(getattr(part, "attention_dropout", None), float):
-            part.attention_dropout = 0.0
+            part.attention_dropout = 0.0  # type: ignore[assignment]
 
 
 def _enable_recompute(module: nn.Module) -> None:
     for part in module.modules():
         enable = getattr(part, "gradient_checkpointing_enable", None)
         if enable is not None:
-            enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # renamed in newer transformers; this name works in all
+                enable(gradient_checkpointing_kwargs={"use_reentrant": False})
             return
 
 
