@@ -81,7 +81,7 @@ def lasting(run_dir: Path) -> list[dict[str, Any]]:
     return [{k: row[k] for k in ("step", "metrics", "tokens", "eval") if k in row} for row in rows]
 
 
-@pytest.mark.parametrize("algorithm", ["grpo", "ppo"])
+@pytest.mark.parametrize("algorithm", ["grpo", pytest.param("ppo", marks=pytest.mark.slow)])
 def test_killed_anywhere_and_started_again_ends_bit_for_bit_the_same(
     settings: Any, tmp_path: Path, algorithm: str
 ) -> None:

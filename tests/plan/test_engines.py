@@ -58,7 +58,7 @@ def test_an_absent_vllm_is_named_with_its_install_line() -> None:
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "fsdp"])
 def test_a_judge_on_an_engine_that_local_lacks_falls_back_to_hf(plan_of: PlanOf, cpu: Machine, engine: str) -> None:
-    plan = plan_of(cpu, "reward_model.path=judge", f"reward_model.engine={engine}")
+    plan = plan_of(cpu, "reward_model.path=judge", f"reward_model.engine={engine}", "reward.function=[]")
     assert role(plan, "reward_model").engine == "hf"
     assert [(note.severity, note.path) for note in plan.notes] == [("warning", "reward_model.engine")]
 

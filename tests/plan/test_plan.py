@@ -193,3 +193,19 @@ def test_neighbouring_devices_are_shown_as_a_range(plan_of: PlanOf, cpu: Machine
     console = Console(width=200, record=True, file=io.StringIO(), soft_wrap=True)
     console.print(plan_report(plan_of(cpu, "data.train_batch_size=6", f"actor.device_map='{map_}'")))
     assert f" {shown} " in console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "warned"),
+    [
+        (["reward_model.path=judge"], True),
+        (["reward_model.path=judge", "reward.function=numeric"], False),
+        (["reward_model.path=judge", "reward.function=[]"], False),
+        ([], False),
+    ],
+)
+def test_a_default_reward_beside_a_reward_model_is_never_added_silently(
+    plan_of: PlanOf, cpu: Machine, overrides: list[str], warned: bool
+) -> None:
+    notes = [note for note in plan_of(cpu, *overrides).notes if note.path == "reward.function"]
+    assert bool(notes) is warned
