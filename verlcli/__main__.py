@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from verlcli.cli.app import main
+from verlcli.cli.entry import main
 
 if __name__ == "__main__":
     main()

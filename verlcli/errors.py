@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from verlcli.config.problems import Problem
 
+_MOST_PROBLEMS = 20  # listed in one exception's text
+
 
 class VerlCliError(Exception):
     """One clear message: what happened, where, and what to write instead.
@@ -34,9 +36,17 @@ class VerlCliError(Exception):
         self.where = where
         self.fix = fix
 
+    @property
+    def summary(self) -> str:
+        """Place, message and fix."""
+        return self._text(())
+
     def __str__(self) -> str:
+        return self.summary
+
+    def _text(self, details: Sequence[str]) -> str:
         head = f"{self.where}: {self.message}" if self.where else self.message
-        return f"{head}\n  fix: {self.fix}" if self.fix else head
+        return "\n  ".join([head, *details, *([f"fix: {self.fix}"] if self.fix else [])])
 
 
 class ConfigError(VerlCliError):
@@ -54,6 +64,14 @@ class ConfigError(VerlCliError):
     ) -> None:
         super().__init__(message, where=where, fix=fix)
         self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        """The summary with a line for each problem, for those who call this from Python."""
+        from verlcli.config.report import text_line  # it imports this module
+
+        lines = [text_line(problem) for problem in self.problems[:_MOST_PROBLEMS]]
+        more = len(self.problems) - len(lines)
+        return self._text([*lines, f"... and {more} more"] if more else lines)
 
 
 class DoesNotFitError(VerlCliError):

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from verlcli.cli.data import data_app
 from verlcli.engine.data import load_rows
+from verlcli.resources import load_schema
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "data.schema.json").read_text())
 GSM8K = [
@@ -169,9 +170,13 @@ def test_check_lists_the_first_20_bad_rows_and_counts_all(tmp_path: Path) -> Non
 def test_check_of_nothing_answers_no_and_of_an_unreadable_file_is_a_usage_error(tmp_path: Path) -> None:
     code, document = checked(write(tmp_path / "a.jsonl", []))
     assert (code, document["rows"], document["prompt_length"]) == (1, 0, None)
-    result = run("check", tmp_path / "none.jsonl")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "no such data file" in result.stderr
+    for name, message in (("none.jsonl", "no such file"), ("none", "no such file"), ("", "is a directory")):
+        result = run("check", tmp_path / name)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in result.stderr
+    document = json.loads(run("check", tmp_path / "none", "--json").stdout)
+    jsonschema.validate(document, load_schema("error"))
+    assert document["error"]["message"] == "no such file"
 
 
 def test_check_counts_tokens_with_a_models_tokenizer(tmp_path: Path) -> None:

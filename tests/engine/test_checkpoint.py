@@ -59,9 +59,15 @@ def test_damage_is_found_and_an_older_checkpoint_taken(tmp_path: Path, hurt: str
 
 
 def test_only_the_newest_are_kept(tmp_path: Path) -> None:
-    for step in (2, 10, 4):
+    for step in (2, 4, 10):
         save(tmp_path, step, keep=2)
     assert checkpoint.steps(tmp_path) == [4, 10]
+
+
+def test_the_checkpoint_just_written_is_never_the_one_dropped(tmp_path: Path) -> None:
+    for step in (6, 8, 3):
+        save(tmp_path, step, keep=1)
+    assert 3 in checkpoint.steps(tmp_path)
 
 
 def test_a_repeated_step_replaces_the_old_one(tmp_path: Path) -> None:

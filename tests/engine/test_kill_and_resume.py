@@ -81,15 +81,19 @@ def lasting(run_dir: Path) -> list[dict[str, Any]]:
     return [{k: row[k] for k in ("step", "metrics", "tokens", "eval") if k in row} for row in rows]
 
 
-@pytest.mark.parametrize("algorithm", ["grpo", pytest.param("ppo", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("algorithm", "lora_rank"),
+    [("grpo", 0), pytest.param("ppo", 0, marks=pytest.mark.slow), pytest.param("grpo", 4, marks=pytest.mark.slow)],
+)
 def test_killed_anywhere_and_started_again_ends_bit_for_bit_the_same(
-    settings: Any, tmp_path: Path, algorithm: str
+    settings: Any, tmp_path: Path, algorithm: str, lora_rank: int
 ) -> None:
     config = write_config(
         tmp_path,
         settings(
             **{
                 "algorithm.name": algorithm,
+                "model.lora_rank": lora_rank,
                 "trainer.total_steps": STEPS,
                 "trainer.test_freq": 3,
                 "training.ppo_mini_batch_size": 4,
@@ -108,8 +112,11 @@ def test_killed_anywhere_and_started_again_ends_bit_for_bit_the_same(
     assert ended.returncode == 0, ended.stderr
 
     assert lasting(killed) == lasting(whole)
-    for name in ("actor/model.safetensors", "actor_optimizer.safetensors"):
-        one, two = (load_file(folder / f"checkpoints/step_{STEPS}" / name) for folder in (whole, killed))
+    last = f"checkpoints/step_{STEPS}"
+    names = [path.relative_to(whole / last) for path in (whole / last).rglob("*.safetensors")]
+    assert len(names) == (4 if algorithm == "ppo" else 2)
+    for name in names:
+        one, two = (load_file(folder / last / name) for folder in (whole, killed))
         assert one.keys() == two.keys()
         assert all(one[key].equal(two[key]) for key in one)
     attempts = json.loads((killed / "manifest.json").read_text())["attempts"]
@@ -139,7 +146,7 @@ def test_a_signal_finishes_the_step_saves_and_exits_130(settings: Any, tmp_path:
     os.kill(child.pid, number)
     stdout, stderr = child.communicate(timeout=60)
     assert child.returncode == 130, stderr
-    assert stdout == ""
+    assert json.loads(stdout)["error"]["exit_code"] == 130
     last = lasting(run_dir)[-1]["step"]
     assert f"stopped by {number.name} after step {last}" in stderr
     assert (run_dir / f"checkpoints/step_{last}/state.json").is_file()
@@ -150,3 +157,32 @@ def test_a_signal_finishes_the_step_saves_and_exits_130(settings: Any, tmp_path:
     more = run([*command(config, run_dir), "-o", f"trainer.total_steps={last + 2}"])
     assert more.returncode == 0, more.stderr
     assert [row["step"] for row in lasting(run_dir)] == list(range(last + 3))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_first_step_exits_130_at_once(
+    settings: Any, tmp_path: Path, number: signal.Signals
+) -> None:
+    reward = tmp_path / "slow.py"
+    reward.write_text(
+        "import time\ntime.sleep(60)\n"
+        "def f(data_source, solution_str, ground_truth, extra_info=None):\n    return 0.0\n"
+    )
+    config = write_config(tmp_path, settings(**{"reward.function": f"{reward}:f"}))
+    run_dir = tmp_path / "run"
+    child = subprocess.Popen(
+        [sys.executable, "-m", "verlcli", *command(config, run_dir)], stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while not (run_dir / "manifest.json").exists():
+        assert child.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.kill(child.pid, number)
+    started = time.monotonic()
+    _, stderr = child.communicate(timeout=50)
+    assert child.returncode == 130, stderr
+    assert time.monotonic() - started < 20
+    assert "before a step was finished" in stderr
+    assert json.loads((run_dir / "manifest.json").read_text())["status"] == "interrupted"

@@ -65,6 +65,7 @@ def test_keys_that_do_not_change_learning_may_differ(tmp_path: Path) -> None:
         ({"resume": "never"}, "running", "resume is 'never'"),
         ({}, "finished", "finished run of 4 steps"),
         ({"resume": 3}, "running", "cannot resume from step 3: there is none"),
+        ({"resume": 4, "values": VALUES | {"actor": {"optim": {"lr": 1.0}}}, "explicit": False}, "running", "another"),
     ],
 )
 def test_a_run_that_cannot_go_on_is_refused_with_the_fix(
@@ -124,3 +125,70 @@ def test_metrics_survive_a_cut_off_line_and_forget_what_is_repeated(tmp_path: Pa
     assert (run.path / "metrics.jsonl").read_text().count("\n") == 3
     run.append_metrics({"step": 3})
     assert [row["step"] for row in run.rows()] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_a_step_to_resume_from_is_never_ignored(tmp_path: Path, explicit: bool) -> None:
+    with pytest.raises(ConfigError, match="cannot resume from step 7: there is no checkpoint here"):
+        attempt(tmp_path / "typo", resume=7, explicit=explicit)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_going_back_sets_newer_checkpoints_aside(tmp_path: Path) -> None:
+    fill(tmp_path / "run", steps=(2, 4, 6))
+    attempt(tmp_path / "run", resume=2).close()
+    names = sorted(p.name for p in (tmp_path / "run" / "checkpoints").iterdir())
+    assert names == ["abandoned_step_4", "abandoned_step_6", "step_2"]
+    assert attempt(tmp_path / "run").checkpoint == tmp_path / "run" / "checkpoints" / "step_2"
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_is_not_written_over(tmp_path: Path) -> None:
+    fill(tmp_path / "run", steps=(2, 4))
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 4}\n')
+    for step in (2, 4):
+        (tmp_path / "run" / "checkpoints" / f"step_{step}" / "checksums.json").unlink()
+    with pytest.raises(ConfigError, match="none of its 2 checkpoints is intact"):
+        attempt(tmp_path / "run")
+    assert checkpoint.steps(tmp_path / "run" / "checkpoints") == [2, 4]
+    assert (tmp_path / "run" / "metrics.jsonl").read_text() == '{"step": 4}\n'
+
+
+@pytest.mark.parametrize("text", ["hi", "", "[1"])
+def test_a_config_that_is_none_does_not_make_a_run(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.yaml").write_text(text)
+    (tmp_path / "other").write_text("")
+    with pytest.raises(ConfigError, match="holds files, but not a run"):
+        attempt(tmp_path)
+
+
+def test_a_start_that_failed_before_its_first_step_is_no_run(tmp_path: Path) -> None:
+    fill(tmp_path / "run", steps=())
+    other = VALUES | {"actor": {"optim": {"lr": 1.0}}}
+    assert attempt(tmp_path / "run", other).checkpoint is None
+
+
+def test_a_run_that_appears_between_look_and_lock_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from verlcli.engine import run_directory
+
+    lock = run_directory._lock
+
+    def late(path: Path) -> Any:
+        (path).mkdir(exist_ok=True)
+        fill(path / "inner")
+        for entry in (path / "inner").iterdir():
+            entry.rename(path / entry.name)
+        (path / "inner").rmdir()
+        return lock(path)
+
+    monkeypatch.setattr(run_directory, "_lock", late)
+    with pytest.raises(ConfigError, match="another config"):
+        attempt(tmp_path / "run", VALUES | {"actor": {"optim": {"lr": 1.0}}})
+
+
+def test_an_event_after_a_cut_off_line_stands_on_its_own(tmp_path: Path) -> None:
+    fill(tmp_path / "run")
+    (tmp_path / "run" / "events.jsonl").write_text('{"kind": "a"}\n{"ki')
+    run = attempt(tmp_path / "run")
+    run.event("b")
+    lines = (run.path / "events.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["kind"] == "b"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ def load(folder: Path) -> Any:
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
 
-def engine(folder: Path, **kwargs: Any) -> TorchEngine:
+def engine(folder: Path, optim: OptimConfig = OPTIM, **kwargs: Any) -> TorchEngine:
     module = load(folder)
-    return TorchEngine(module, policy_forward(module, 1.0), optim=OPTIM, **kwargs)
+    return TorchEngine(module, policy_forward(module, 1.0), optim=optim, **kwargs)
 
 
 @pytest.fixture
@@ -72,16 +73,18 @@ def test_updates_do_not_depend_on_the_micro_batch_size(
     tiny_model: Path, batch: Batch, size: int, recompute: bool
 ) -> None:
     totals = Totals.of(batch.response_mask)
-    whole, split = engine(tiny_model), engine(tiny_model, recompute=recompute)
-    one = whole.update([batch], loss_for(totals), lr=1e-3)
-    two = split.update(batch.split(size), loss_for(totals), lr=1e-3)
+    large_eps = replace(OPTIM, eps=1.0, weight_decay=0.0)
+    whole, split = engine(tiny_model, optim=large_eps), engine(tiny_model, optim=large_eps, recompute=recompute)
+    before = {name: value.clone() for name, value in whole.state_dict().items()}
+    one = whole.update([batch], loss_for(totals), lr=1e-2)
+    two = split.update(batch.split(size), loss_for(totals), lr=1e-2)
     assert two.loss == pytest.approx(one.loss, abs=1e-6)
     assert two.grad_norm == pytest.approx(one.grad_norm, rel=1e-4)
     assert one.stats == two.stats == {"count": 20.0}
-    # Adam's first step has the size of the learning rate whatever the gradient, so compare gradients by their norm
-    # and parameters loosely.
+    # With so large an eps Adam's step is proportional to the gradient, so this compares gradients.
     for name, value in whole.state_dict().items():
-        assert value.allclose(split.state_dict()[name], atol=2e-3), name
+        assert value.allclose(split.state_dict()[name], atol=1e-7), name
+        assert not value.equal(before[name]), name
 
 
 @pytest.mark.parametrize("poison", ["loss", "gradient"])

@@ -339,3 +339,128 @@ def test_a_damaged_newest_checkpoint_is_passed_over_with_a_warning(settings: Set
 def test_no_secret_of_the_command_line_reaches_the_manifest() -> None:
     shown = run_directory.redacted(["verl", "-o", "verl.hf_token=abc", "-o", "a.max_token_len=5", "x.api_key=k"])
     assert shown == ["verl", "-o", "verl.hf_token=***", "-o", "a.max_token_len=5", "x.api_key=***"]
+
+
+def test_a_run_is_the_same_each_time_with_lora_too(settings: Settings, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        torch.manual_seed(len(name) + torch.seed() % 7)  # whatever state the process is in
+        make(settings(**{"model.lora_rank": 4, "trainer.output_dir": str(tmp_path / name)})).train()
+    assert [r["metrics"] for r in rows(tmp_path / "one")[1:]] == [r["metrics"] for r in rows(tmp_path / "two")[1:]]
+
+
+def test_kl_in_the_reward_moves_grpo_too(settings: Settings, tmp_path: Path) -> None:
+    losses = []
+    for coef in (0.001, 1.0):
+        changes = {"algorithm.kl_in": "reward", "algorithm.kl_coef": coef, "training.ppo_mini_batch_size": 4}
+        make(settings(**changes, **{"trainer.output_dir": str(tmp_path / str(coef))})).train()
+        losses.append([row["metrics"]["grad_norm"] for row in rows(tmp_path / str(coef))[2:]])
+    assert losses[0] != losses[1]
+
+
+def test_reward_errors_of_an_evaluation_count_over_all_its_chunks_and_are_reported(
+    settings: Settings, tmp_path: Path
+) -> None:
+    file = tmp_path / "r.py"
+    file.write_text(
+        "def score(data_source, solution_str, ground_truth, extra_info=None):\n"
+        "    assert ground_truth != '18', 'eighteen'\n    return 0.0\n"
+    )
+    listener = Listener()
+    changes = {"reward.function": f"{file}:score", "rollout.batch_size": 1, "reward.max_error_fraction": 0.2}
+    make(
+        settings(**changes, **{"data.source_args": {"max_operand": 9, "train_size": 20, "val_size": 80}}), listener
+    ).train()
+    assert any("of the evaluation, scored 0" in warning and "eighteen" in warning for warning in listener.warnings)
+
+
+def test_accuracy_is_the_first_functions_own_score(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "r.py"
+    file.write_text("def one(data_source, solution_str, ground_truth, extra_info=None):\n    return 1.0\n")
+    changes = {"reward.function": ["exact_match", f"{file}:one"], "reward.weights": [0.5, 1.0]}
+    result = make(settings(**changes)).train()
+    metrics = rows(tmp_path / "run")[1]["metrics"]
+    assert metrics["reward"] >= 1.0
+    assert metrics["accuracy"] < 0.5
+    assert result.eval_before is not None
+    assert result.eval_before < 0.5
+
+
+@pytest.mark.parametrize("lr", [1e6, 1e30])
+def test_a_diverging_policy_stops_with_advice(settings: Settings, lr: float) -> None:
+    changes = {"actor.optim.lr": lr, "actor.optim.clip_grad": 1e9, "algorithm.kl_coef": 0.0, "trainer.total_steps": 8}
+    with pytest.raises(TrainingFailedError, match=r"diverged|not finite") as caught:
+        make(settings(**changes)).train()
+    assert "actor.optim.lr" in str(caught.value)
+
+
+def test_a_run_without_one_applied_update_fails(settings: Settings, poisoned: Any) -> None:
+    poisoned({1, 2})
+    with pytest.raises(TrainingFailedError, match="no update of 2 steps was applied"):
+        make(settings(**{"trainer.total_steps": 2})).train()
+
+
+def test_a_second_train_is_refused(settings: Settings) -> None:
+    running = make(settings())
+    running.train()
+    with pytest.raises(ConfigError, match="made steps already"):
+        running.train()
+
+
+def test_a_failed_start_leaves_the_directory_free_for_the_mended_config(settings: Settings) -> None:
+    with pytest.raises(ConfigError, match="no such model folder"):
+        make(settings(**{"model.path": "/no/such/model"})).train()
+    assert make(settings()).train().steps == 4
+
+
+def test_missing_weights_are_never_made_up(settings: Settings, tiny_model: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path / "torn"
+    shutil.copytree(tiny_model, folder)
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {k: v for k, v in weights.items() if ".mlp.up_proj" not in k}, folder / "model.safetensors", {"format": "pt"}
+    )
+    with pytest.raises(ConfigError, match=r"2 weights are missing .*up_proj"):
+        make(settings(**{"model.path": str(folder)})).train()
+
+
+def test_more_tokens_than_the_model_has_positions_are_refused(settings: Settings) -> None:
+    with pytest.raises(ConfigError, match="= 80 tokens, the model has 64 positions"):
+        make(settings(**{"data.max_prompt_length": 40, "data.max_response_length": 40})).train()
+
+
+def test_data_that_changed_between_attempts_is_said(settings: Settings, tmp_path: Path) -> None:
+    row = {"prompt": "1+1=", "data_source": "x", "reward_model": {"ground_truth": "2"}}
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(json.dumps(row) for _ in range(16)))
+    changes = settings(**{"data.train_files": [str(file)]})
+    del changes["data.source"], changes["data.source_args"]
+    make(changes).train()
+    file.write_text(file.read_text().replace("1+1", "1+2"))
+    listener = Listener()
+    make(changes | {"trainer.total_steps": 6}, listener).train()
+    assert listener.warnings == [f"{file} has changed since this run began"]
+
+
+def test_a_stretched_learning_rate_decay_is_said(settings: Settings) -> None:
+    changes = settings(**{"actor.optim.lr_scheduler": "linear"})
+    make(changes).train()
+    listener = Listener()
+    make(changes | {"trainer.total_steps": 6}, listener).train()
+    assert "decay now ends at step 6 instead of 4" in listener.warnings[0]
+
+
+def test_running_out_of_gpu_memory_names_the_keys(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from verlcli.engine import stages
+
+    def full(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(stages, "actor_loss", full)
+    with pytest.raises(DoesNotFitError, match="out of memory in step 1") as caught:
+        make(settings()).train()
+    assert "ppo_micro_batch_size_per_gpu" in str(caught.value)
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["attempts"][-1]["exit_code"] == 3

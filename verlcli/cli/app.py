@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from verlcli.cli import data, diagnose, plan, presets, schema, train, tune, validate
-from verlcli.cli.console import guarded, write
+from verlcli.cli.console import APP_SETTINGS, guarded, write
 
 RUN, CHECK, MEASURE, CONFIG = "Run", "Check", "Measure", "Configuration"
 
@@ -35,9 +35,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 yes, 1 the answer is no, 2 usage or invalid input, 3 does not fit, 4 something is not "
     "installed, 130 interrupted (checkpoint written).",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    **APP_SETTINGS,
 )
 
 
@@ -72,5 +70,8 @@ app.add_typer(data.data_app, name="data", rich_help_panel=CONFIG)
 
 
 def main() -> None:
-    """Entry point of the console script `verl`."""
-    app()
+    """The command `verl`; `verlcli.cli.entry` is where it starts."""
+    try:
+        guarded(app)()
+    except typer.Exit as end:
+        raise SystemExit(end.exit_code) from end

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from verlcli.cli.console import guarded, write, write_json
+from verlcli.cli.console import APP_SETTINGS, guarded, write, write_json
 
 if TYPE_CHECKING:
     from verlcli.engine.data.check import DataReport
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 data_app = typer.Typer(
     help="Check data files, and convert them to verl's rows (JSONL, parquet, arrow).",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **APP_SETTINGS,
 )
 
 PromptKey = Annotated[str, typer.Option(help="Column of the prompt.")]
@@ -29,7 +29,7 @@ def check(
         str | None,
         typer.Option(metavar="PATH", help="Count prompt lengths in the tokens of this model (as model.path)."),
     ] = None,
-    json: AsJson = False,
+    json_output: AsJson = False,
 ) -> None:
     """Read every row: counts, columns, sources, prompt lengths, duplicates, and all that is wrong.
 
@@ -38,7 +38,7 @@ def check(
     from verlcli.engine.data.check import check_files
 
     report = check_files(files, prompt_key=prompt_key, tokenizer=_load_tokenizer(tokenizer) if tokenizer else None)
-    if json:
+    if json_output:
         write_json(report.to_json())
     else:
         write(_text_report(report))
@@ -57,13 +57,13 @@ def convert(
         str | None, typer.Option(help="Split named in GSM8K rows; SRC's file name without suffix by default.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite DST.")] = False,
-    json: AsJson = False,
+    json_output: AsJson = False,
 ) -> None:
     """Write SRC's rows to DST as verl's rows. Arrow files (.arrow, .feather) are memory-mapped when they are read."""
     from verlcli.engine.data.convert import convert as convert_file
 
     rows = convert_file(source, target, form=form, prompt_key=prompt_key, split=split, force=force)
-    if json:
+    if json_output:
         write_json({"schema_version": 1, "ok": True, "rows": rows, "output": str(target)})
     else:
         write(f"{rows} rows written to {target}")

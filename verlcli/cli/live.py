@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from verlcli.cli.console import stderr
+from verlcli.cli.console import figure, stderr
 from verlcli.engine.observer import Observer
 
 if TYPE_CHECKING:
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 ROWS = 8
 LINE_EVERY_SECONDS = 10.0
 PHASES = ("rollout", "reward", "reference", "old_logprobs", "values", "update_critic", "update_actor")
+TIMES = "where the time goes"
+COLUMNS: tuple[tuple[int, tuple[str, ...]], ...] = (  # least width of the terminal
+    (120, ("step", "reward", "accuracy", "held-out", "KL", "entropy", "tokens/s", "s/step", TIMES)),
+    (76, ("step", "reward", "accuracy", "held-out", "KL", "tokens/s", "s/step")),
+    (0, ("step", "reward", "held-out", "s/step")),
+)
 
 
 class LiveView(Observer):
@@ -32,7 +38,7 @@ class LiveView(Observer):
         self._quiet = quiet
         self._fancy = self._console.is_terminal and not quiet
         self._rows: deque[Mapping[str, Any]] = deque(maxlen=ROWS)
-        self._accuracy: dict[int, float] = {}
+        self._held_out: dict[int, str] = {}
         self._last_line = 0.0
         self._live: Live | None = None
         self._total = 0
@@ -55,9 +61,9 @@ class LiveView(Observer):
             self._live.start()
 
     def evaluated(self, step: int, figures: Mapping[str, float]) -> None:
-        self._accuracy[step] = figures["accuracy"]
+        self._held_out[step] = _judged(figures)
         if not self._fancy:
-            self._say(f"step {step}: held-out greedy accuracy {figures['accuracy']:.1%}")
+            self._say(f"step {step}: held-out greedy {_judged_in_words(figures)}")
         self._refresh()
 
     def stepped(self, row: Mapping[str, Any]) -> None:
@@ -93,32 +99,32 @@ class LiveView(Observer):
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in (
-            "step",
-            "reward",
-            "accuracy",
-            "held-out",
-            "KL",
-            "entropy",
-            "tokens/s",
-            "s/step",
-            "where the time goes",
-        ):
-            table.add_column(name, justify="left" if name.startswith("where") else "right")
+        shown = columns_for(self._console.width)
+        for name in shown:
+            table.add_column(name, justify="left" if name == TIMES else "right", no_wrap=True)
         for row in self._rows:
-            metrics, step = row["metrics"], row["step"]
-            table.add_row(
-                str(step),
-                f"{metrics['reward']:.3f}",
-                f"{metrics['accuracy']:.1%}",
-                f"{self._accuracy[step]:.1%}" if step in self._accuracy else "",
-                _number(metrics.get("kl")),
-                _number(metrics.get("entropy")),
-                f"{row['tokens_per_second']['end_to_end']:,.0f}",
-                f"{row['seconds']['step']:.2f}",
-                shares(row["seconds"]),
-            )
+            cells = self._cells(row)
+            table.add_row(*(cells[name] for name in shown))
         return table
+
+    def _cells(self, row: Mapping[str, Any]) -> dict[str, str]:
+        metrics, step = row["metrics"], row["step"]
+        return {
+            "step": str(step),
+            "reward": figure(metrics["reward"], ".3f"),
+            "accuracy": _judged(metrics) if "accuracy" in metrics else "-",
+            "held-out": self._held_out.get(step, ""),
+            "KL": _number(metrics.get("kl")),
+            "entropy": _number(metrics.get("entropy")),
+            "tokens/s": f"{row['tokens_per_second']['end_to_end']:,.0f}",
+            "s/step": f"{row['seconds']['step']:.2f}",
+            TIMES: shares(row["seconds"]),
+        }
+
+
+def columns_for(width: int) -> tuple[str, ...]:
+    """The table's columns that fit a terminal of `width` characters on one line each."""
+    return next(columns for least, columns in COLUMNS if width >= least)
 
 
 def shares(seconds: Mapping[str, float]) -> str:
@@ -131,12 +137,22 @@ def shares(seconds: Mapping[str, float]) -> str:
 def _line(row: Mapping[str, Any], total: int) -> str:
     metrics = row["metrics"]
     return (
-        f"step {row['step']}/{total}: reward {metrics['reward']:.3f}, accuracy {metrics['accuracy']:.1%}, "
-        f"KL {_number(metrics.get('kl'))}, entropy {_number(metrics.get('entropy'))}, "
+        f"step {row['step']}/{total}: reward {figure(metrics['reward'], '.3f')}, "
+        + (f"accuracy {_judged(metrics)}, " if "accuracy" in metrics else "")
+        + f"KL {_number(metrics.get('kl'))}, entropy {_number(metrics.get('entropy'))}, "
         f"{row['tokens_per_second']['end_to_end']:,.0f} tokens/s, "
         f"{row['seconds']['step']:.2f} s ({shares(row['seconds'])})"
     )
 
 
+def _judged(figures: Mapping[str, float]) -> str:
+    """The accuracy; the reward where only a reward model judges."""
+    return f"{figures['accuracy']:.1%}" if "accuracy" in figures else figure(figures["reward"], ".3f")
+
+
+def _judged_in_words(figures: Mapping[str, float]) -> str:
+    return f"{'accuracy' if 'accuracy' in figures else 'reward'} {_judged(figures)}"
+
+
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    return "-" if value is None else figure(value, ".4f")

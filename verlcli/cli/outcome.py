@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from verlcli.cli.console import stdout, write
+from verlcli.cli.console import figure, stdout, write
+
+DRAWABLE = 1e12, 1e-12  # largest and smallest size of a number that is drawn as it is
 
 
 def show_outcome(result: Mapping[str, Any]) -> None:
@@ -37,28 +40,44 @@ def show_outcome(result: Mapping[str, Any]) -> None:
 
 
 def reward_plot(run_dir: Path, *, width: int) -> str:
-    """Reward by step and held-out accuracy, drawn with characters."""
+    """Reward by step and held-out accuracy, drawn with characters; `no plot: WHY` where that does not work out."""
+    try:
+        rows = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+        rewards = _points((row["step"], row["metrics"]["reward"]) for row in rows if "metrics" in row)
+        accuracies = _points((row["step"], row["eval"].get("accuracy")) for row in rows if "eval" in row)
+        return _drawn(rewards, accuracies, width) if rewards else "no plot: no step has a finite reward"
+    except Exception as error:  # the run is finished and saved: its closing screen may not fail it
+        return f"no plot: {type(error).__name__}: {error}"
+
+
+def _points(pairs: Iterable[tuple[int, float | None]]) -> list[tuple[int, float]]:
+    """The pairs that can be drawn: what is not finite is left out, what is huge is drawn at the edge."""
+    largest, smallest = DRAWABLE
+    finite = [(step, value) for step, value in pairs if value is not None and math.isfinite(value)]
+    return [
+        (step, 0.0 if abs(value) < smallest else max(-largest, min(largest, float(value)))) for step, value in finite
+    ]
+
+
+def _drawn(rewards: list[tuple[int, float]], accuracies: list[tuple[int, float]], width: int) -> str:
     import plotext
 
-    rows = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-    steps = [row for row in rows if "metrics" in row]
-    evals = [row for row in rows if "eval" in row]
     plotext.clear_figure()
     plotext.theme("clear")
     plotext.plot_size(width, 14)
-    plotext.plot(
-        [row["step"] for row in steps], [row["metrics"]["reward"] for row in steps], label="reward", marker="braille"
-    )
-    if evals:
-        plotext.scatter(
-            [r["step"] for r in evals], [r["eval"]["accuracy"] for r in evals], label="held-out accuracy", marker="x"
-        )
+    plotext.plot(*_columns(rewards), label="reward", marker="braille")
+    if accuracies:
+        plotext.scatter(*_columns(accuracies), label="held-out accuracy", marker="x")
     plotext.xlabel("step")
     return str(plotext.uncolorize(plotext.build()))
 
 
+def _columns(points: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [step for step, _ in points], [value for _, value in points]
+
+
 def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return "-" if value is None else figure(value, ".3f")
 
 
 def _load_line(model: str) -> str:

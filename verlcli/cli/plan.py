@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +12,7 @@ from verlcli.cli.console import show, warn, write, write_json
 
 if TYPE_CHECKING:
     from verlcli.config import Loaded
-    from verlcli.plan import Plan
+    from verlcli.plan import Machine, Note, Plan
 
 
 def plan(
@@ -31,15 +32,21 @@ def plan(
             autocompletion=complete_override,
         ),
     ] = None,
+    backend: Annotated[str | None, typer.Option(help="local or verl; same as -o backend=…")] = None,
     explain: Annotated[
         str | None, typer.Option(metavar="KEY", help="Show every layer that the value of KEY came through.")
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
-    """Work out batches, placement, engines and dtypes on this machine; exit 3 if they do not fit. Loads no model."""
-    from verlcli.config import load_config
+    """Work out batches, placement, engines and dtypes before anything is loaded.
 
-    loaded = load_config(config, overrides or [])
+    Exit code 3 means that batches or devices do not work out. A plan for a larger machine than this one is exit code 0,
+    with a warning that says why it cannot start here.
+    """
+    from verlcli.config import load_config
+    from verlcli.plan import make_plan, this_machine
+
+    loaded = load_config(config, overrides or [], flags={"backend": backend})
     if explain is not None:
         _explain(loaded, explain, json_output=json_output)
         return
@@ -47,22 +54,36 @@ def plan(
     for problem in loaded.warnings:
         warn(f"{problem.origin or ''} {problem.path}: {problem.message}".strip())
     argv = [*config, *(part for override in overrides or [] for part in ("-o", override))]
-    _show(_plan(loaded, argv), json_output=json_output)
+    argv += ["--backend", backend] if backend is not None else []
+    machine = this_machine()
+    planned = make_plan(loaded.config, name=loaded.name, machine=machine, argv=argv, origins=loaded.origins)
+    show_plan(planned, machine, json_output=json_output)
 
 
-def _plan(loaded: Loaded, argv: list[str]) -> Plan:
-    from verlcli.plan import make_plan, this_machine
-
-    return make_plan(loaded.config, name=loaded.name, machine=this_machine(), argv=argv, origins=loaded.origins)
-
-
-def _show(planned: Plan, *, json_output: bool) -> None:
+def show_plan(planned: Plan, machine: Machine, *, json_output: bool) -> None:
+    """Print a plan, with a last warning when `verl train` would refuse it on `machine`."""
     from verlcli.plan.report import plan_document, plan_report
 
+    refusal = _refusal(planned, machine)
     if json_output:
-        write_json(plan_document(planned))
+        notes = (*planned.notes, *([refusal] if refusal else []))
+        write_json(plan_document(replace(planned, notes=notes)))
     else:
-        show(plan_report(planned))
+        show(plan_report(planned, refusal=refusal))
+
+
+def _refusal(planned: Plan, machine: Machine) -> Note | None:
+    """What `verl train` says to the plan before it loads anything; None: it starts."""
+    from verlcli.backends import get_backend
+    from verlcli.errors import VerlCliError
+    from verlcli.plan import Note
+
+    try:
+        get_backend(planned.backend).check(planned, machine)
+    except VerlCliError as error:
+        fix = f"; to train here {error.fix}" if error.fix else ""
+        return Note("warning", error.where or "", f"cannot start here, `verl train` will refuse: {error.message}{fix}")
+    return None
 
 
 def _explain(loaded: Loaded, key: str, *, json_output: bool) -> None:

@@ -25,10 +25,19 @@ def list_presets(json: Annotated[bool, typer.Option("--json", help="Print JSON."
     write("\n".join(f"{name:<{width}}  {text}" for name, text in found))
 
 
-def show(name: Annotated[str, typer.Argument(help="Preset's name.")]) -> None:
+def show(
+    name: Annotated[str, typer.Argument(help="Preset's name.")],
+    json: Annotated[bool, typer.Option("--json", help="Print its keys as JSON.")] = False,
+) -> None:
     """Print a preset as it is written."""
-    from verlcli.config.presets import preset_path
+    from verlcli.config import load_document
+    from verlcli.config.presets import describe, preset_path
 
+    if json:
+        path = preset_path(name)
+        values = load_document(path).values
+        write_json({"schema_version": 1, "name": name, "description": describe(path), "values": values})
+        return
     write(preset_path(name).read_text(encoding="utf-8"))
 
 

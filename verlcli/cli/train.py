@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,7 +25,7 @@ def train(
         ),
     ],
     override: Annotated[
-        Optional[list[str]],  # noqa: UP045  (Typer reads it at run time on Python 3.10)
+        list[str] | None,
         typer.Option(
             "-o",
             "--override",
@@ -31,9 +34,9 @@ def train(
             autocompletion=complete_override,
         ),
     ] = None,
-    backend: Annotated[Optional[str], typer.Option(help="local or verl; same as -o backend=…")] = None,  # noqa: UP045
-    resume: Annotated[Optional[str], typer.Option(metavar="auto|never|STEP", help="Go on from a checkpoint.")] = None,  # noqa: UP045
-    output_dir: Annotated[Optional[str], typer.Option(metavar="DIR", help="Run directory (default runs/NAME).")] = None,  # noqa: UP045
+    backend: Annotated[str | None, typer.Option(help="local or verl; same as -o backend=…")] = None,
+    resume: Annotated[str | None, typer.Option(metavar="auto|never|STEP", help="Go on from a checkpoint.")] = None,
+    output_dir: Annotated[str | None, typer.Option(metavar="DIR", help="Run directory (default runs/NAME).")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     json_output: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings, errors and the result.")] = False,
@@ -47,21 +50,51 @@ def train(
 
     verl train mine.yaml -o actor.optim.lr=1e-6 --dry-run
     """
-    from verlcli.backends import get_backend
-    from verlcli.config import load_config
-    from verlcli.plan import make_plan, this_machine
-
     flags = {
         "backend": backend,
         "trainer.resume": int(resume) if resume and resume.isdigit() else resume,
         "trainer.output_dir": output_dir,
     }
-    loaded = load_config(config, override or [], flags=flags)
+    with sigterm_interrupts():
+        _train(config, override or [], flags, dry_run=dry_run, json_output=json_output, quiet=quiet)
+
+
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM end what runs inside like Ctrl-C; the trainer replaces this by its own, gentler handling."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _train(
+    config: list[str],
+    override: list[str],
+    flags: Mapping[str, Any],
+    *,
+    dry_run: bool,
+    json_output: bool,
+    quiet: bool,
+) -> None:
+    from verlcli.backends import get_backend
+    from verlcli.config import load_config
+    from verlcli.plan import make_plan, this_machine
+
+    loaded = load_config(config, override, flags=flags)
     loaded.require()
     for problem in loaded.warnings:
         warn(f"{problem.origin or ''} {problem.path}: {problem.message}".strip())
     machine = this_machine()
-    argv = _start_arguments(config, override or [], flags)
+    argv = _start_arguments(config, override, flags)
     plan = make_plan(loaded.config, name=loaded.name, machine=machine, argv=argv, origins=loaded.origins)
     if dry_run:
         _show_plan(plan, json_output=json_output)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from verlcli.cli.completion import complete_config
-from verlcli.cli.console import guarded, log, warn, write, write_json
+from verlcli.cli.console import APP_SETTINGS, guarded, log, warn, write, write_json
 from verlcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 def tune(
     config: Annotated[
-        Optional[list[str]],  # noqa: UP045  (Typer reads it at run time on Python 3.10)
+        list[str] | None,
         typer.Argument(metavar="CONFIG", help="YAML files or a preset's name.", autocompletion=complete_config),
     ] = None,
-    config_option: Annotated[Optional[str], typer.Option("--config", help="The same, as an option.")] = None,  # noqa: UP045
-    override: Annotated[Optional[list[str]], typer.Option("-o", "--override", metavar="KEY=VALUE")] = None,  # noqa: UP045
+    config_option: Annotated[str | None, typer.Option("--config", help="The same, as an option.")] = None,
+    override: Annotated[list[str] | None, typer.Option("-o", "--override", metavar="KEY=VALUE")] = None,
     target: Annotated[str, typer.Option(help="tokens_per_second or step_time.")] = "tokens_per_second",
     max_trials: Annotated[int, typer.Option("--max-trials", "--max_trials", min=2)] = 20,
     search_space: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option("--search-space", "--search_space", metavar="JSON", help="{'rollout.batch_size': [32, 64]}"),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
@@ -101,5 +101,10 @@ def tune_document(study: Study) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Entry point of the console script `verl-tune`."""
-    typer.run(guarded(tune))
+    """The command `verl-tune`; `verlcli.cli.entry` is where it starts."""
+    app = typer.Typer(name="verl-tune", add_completion=False, **APP_SETTINGS)
+    app.command()(guarded(tune))
+    try:
+        guarded(app)()
+    except typer.Exit as end:
+        raise SystemExit(end.exit_code) from end

@@ -8,12 +8,13 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
+from verlcli.config.derive import with_batch_size
 from verlcli.config.types import Config
 
 
 def build_config(values: Mapping[str, Any]) -> Config:
     """Typed config from complete values that fit the schema; lists become tuples, numbers take their field's type."""
-    config: Config = _build(Config, values)
+    config: Config = _build(Config, with_batch_size(values))
     return config
 
 

@@ -52,7 +52,12 @@ def _once(problems: Iterable[Problem]) -> list[Problem]:
 def _schema_findings(values: dict[str, Any]) -> Iterator[_Finding]:
     if "extends" in values:
         yield _Finding("VRL001", ("extends",), "works inside a file only", "name the preset as another config", True)
-    yield from map(_finding, violations(load_schema("config"), values))
+    unexpanded = list(_unexpanded(values, ()))
+    yield from unexpanded
+    places = {finding.path for finding in unexpanded}
+    # `${LR}` is no number either, but that is not what to correct.
+    wrong = violations(load_schema("config"), values)
+    yield from (_finding(violation) for violation in wrong if violation.path not in places)
     yield from _not_finite(values, ())
 
 
@@ -125,6 +130,20 @@ def _not_finite(value: Any, path: KeyPath) -> Iterator[_Finding]:
             yield from _not_finite(child, (*path, key))
 
 
+def _unexpanded(value: Any, path: KeyPath) -> Iterator[_Finding]:
+    """Strings with `${...}`, which nobody fills in here; what goes on to others as it is (free maps) may have them."""
+    if isinstance(value, str) and "${" in value:
+        key = dotted(path)
+        advice = f"write the value, or give it from the shell: -o {key}=$NAME"
+        yield _Finding("VRL007", path, f"{shown(value)}: ${{...}} is not expanded", advice)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unexpanded(item, (*path, index))
+    elif isinstance(value, dict) and "properties" in (schema_at(path) or {}):
+        for name, child in value.items():
+            yield from _unexpanded(child, (*path, name))
+
+
 def _rule_problems(resolved: Resolved, bad: list[KeyPath]) -> Iterator[Problem]:
     """Rules see the config with wrong values taken back to their defaults, and stay silent about those keys."""
     config = build_config(_repaired(resolved.values, bad))
@@ -135,8 +154,15 @@ def _rule_problems(resolved: Resolved, bad: list[KeyPath]) -> Iterator[Problem]:
                 keys = [tuple(key.split(".")) for key in verdict.keys]
                 # Of the keys in conflict, point at one that somebody wrote.
                 path = next((key for key in keys if _origin(resolved, key)), keys[0])
+                if not verdict.of_presets and _wrote_preset(resolved, path):
+                    continue
                 finding = _Finding(verdict.code, path, verdict.message, verdict.suggestion)
                 yield _problem(resolved, finding, verdict.severity)
+
+
+def _wrote_preset(resolved: Resolved, path: KeyPath) -> bool:
+    origin = _origin(resolved, path)
+    return origin is not None and origin.kind == "preset"
 
 
 def _touch(key: str, other: str) -> bool:

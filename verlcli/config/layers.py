@@ -147,8 +147,6 @@ def _normalise(setting: Setting, base: Path) -> Setting:
 def _listed(path: KeyPath, value: Any) -> Any:
     node = schema_at(path) or {}
     types = node.get("type", ())
-    if value is None and node.get("default") == {}:
-        return {}
     # "array" named first: a list is meant, and one value may stand for it.
     if types[:1] == ["array"] and isinstance(value, (str, int, float)) and not isinstance(value, bool):
         return [value] if any(accepts(node, kind) for kind in _json_types(value)) else value

@@ -8,6 +8,7 @@ from typing import Any
 
 from verlcli.config.build import build_config
 from verlcli.config.check import check
+from verlcli.config.derive import as_written
 from verlcli.config.dump import resolved_yaml
 from verlcli.config.keys import dotted
 from verlcli.config.layers import Origin
@@ -68,7 +69,7 @@ class Loaded:
         """
         if not self.ok:
             raise ConfigError(
-                f"the config has {count(self.problems)}",
+                f"the config has {count([problem for problem in self.problems if problem.severity == 'error'])}",
                 fix="correct the lines above; `verl schema KEY` shows what a key takes",
                 problems=self.problems,
             )
@@ -112,4 +113,4 @@ def as_loaded(config: ConfigSource | Loaded, overrides: Sequence[str] = ()) -> L
         return load_config([config], overrides)
     if not overrides:
         return config
-    return replace(load_config([config.values], overrides, env={}), name=config.name)
+    return replace(load_config([as_written(config.values, config.origins)], overrides, env={}), name=config.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from verlcli.config.keys import SHORT_FORMS, KeyPath, default_at, dotted, schema_at
@@ -75,6 +75,9 @@ def _set(merged: Merged, parent: dict[str | int, Any], setting: Setting) -> None
     path, old = setting.path, parent.get(setting.path[-1])
     if setting.value == {} and isinstance(old, dict):
         return  # maps merge
+    if setting.value is None and (_own_schema(path) or {}).get("default") == {}:
+        # Null empties a free map; as maps merge, `{}` could not.
+        setting = replace(setting, value={}, origin=replace(setting.origin, value={}))
     past = merged.origins.get(path, ())
     _forget(merged, path, old)
     parent[path[-1]] = list(setting.value) if isinstance(setting.value, list) else setting.value

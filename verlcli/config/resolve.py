@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from verlcli.config.derive import BATCH, batch_history, with_batch_size
 from verlcli.config.keys import KeyPath, plain
 from verlcli.config.layers import Kind, Layer, Origin, document_layer
 from verlcli.config.loader import Document, load_document
@@ -19,6 +20,7 @@ from verlcli.config.merge import merge_layers
 from verlcli.config.overrides import environment_layers, flag_layers, override_layers
 from verlcli.config.presets import is_preset_name, preset_path
 from verlcli.config.problems import Problem
+from verlcli.config.prompts import later_prompts_win
 from verlcli.errors import ConfigError
 from verlcli.resources import presets_dir
 
@@ -57,12 +59,16 @@ def resolve(
         ConfigError: a source cannot be read, an unknown preset, a cycle of `extends`, a malformed override.
     """
     reader = _Reader()
-    layers = [layer for source in sources for layer in reader.read_source(source)]
-    layers += environment_layers(os.environ if env is None else env)
-    layers += override_layers(overrides)
-    layers += flag_layers(flags or {})
-    merged = merge_layers(layers)
-    return Resolved(_name(sources), merged.values, merged.origins, merged.places, (*reader.problems, *merged.problems))
+    ranks = [[layer] for source in sources for layer in reader.read_source(source)]
+    ranks.append(environment_layers(os.environ if env is None else env))
+    ranks.append(override_layers(overrides))
+    ranks.append(flag_layers(flags or {}))
+    merged = merge_layers(later_prompts_win(ranks))
+    values = dict(with_batch_size(merged.values))
+    if values["data"] is not merged.values["data"]:
+        merged.origins[BATCH] = batch_history(merged.origins.get(BATCH, ()), values["data"][BATCH[-1]])
+    problems = (*reader.problems, *merged.problems)
+    return Resolved(_name(sources), values, merged.origins, merged.places, problems)
 
 
 def _name(sources: Sequence[ConfigSource]) -> str:

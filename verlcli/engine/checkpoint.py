@@ -29,9 +29,8 @@ def save_checkpoint(root: Path, step: int, write: Callable[[Path], None], *, kee
         write(aside)
         sums = {name: _sha256(aside / name) for name in _files(aside)}
         (aside / CHECKSUMS).write_text(json.dumps(sums, indent=1, sort_keys=True))
-        for name in [*sums, CHECKSUMS]:
-            _sync(aside / name)
-        _sync(aside)
+        for path in (*aside.rglob("*"), aside):
+            _sync(path)
         if final.exists():  # the step was repeated because this one was found damaged
             shutil.rmtree(final)
         aside.rename(final)
@@ -40,7 +39,7 @@ def save_checkpoint(root: Path, step: int, write: Callable[[Path], None], *, kee
         shutil.rmtree(aside, ignore_errors=True)
         raise
     if keep is not None:
-        for old in steps(root)[:-keep]:
+        for old in [each for each in steps(root) if each <= step][:-keep]:
             shutil.rmtree(root / f"step_{old}", ignore_errors=True)
     return final
 
@@ -74,8 +73,16 @@ def newest_intact(root: Path) -> tuple[Path | None, list[str]]:
         problem = damage(root / f"step_{step}")
         if problem is None:
             return root / f"step_{step}", complaints
-        complaints.append(f"checkpoint step_{step} is damaged ({problem}); going back to an older one")
+        complaints.append(f"checkpoint step_{step} is damaged ({problem})")
     return None, complaints
+
+
+def set_aside(root: Path, *, after: int) -> None:
+    """Rename checkpoints beyond step `after` to `abandoned_step_N`: the run goes on from before them."""
+    for step in steps(root):
+        if step > after:
+            shutil.rmtree(root / f"abandoned_step_{step}", ignore_errors=True)
+            (root / f"step_{step}").rename(root / f"abandoned_step_{step}")
 
 
 def remove_partial(root: Path) -> None:

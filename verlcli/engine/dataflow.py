@@ -39,11 +39,14 @@ def in_order(stages: Sequence[Stage[State]]) -> list[Stage[State]]:
     return done
 
 
-def run_in_turn(stages: Sequence[Stage[State]], state: State) -> dict[str, float]:
-    """Run every stage once, in order; returns seconds by stage."""
+def run_in_turn(
+    stages: Sequence[Stage[State]], state: State, *, synchronize: Callable[[], None] = lambda: None
+) -> dict[str, float]:
+    """Run every stage once, in order; returns seconds by stage. `synchronize` waits for a GPU's queued work."""
     seconds = {}
     for stage in in_order(stages):
         started = time.perf_counter()
         stage.run(state)
+        synchronize()
         seconds[stage.name] = time.perf_counter() - started
     return seconds

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from verlcli.engine.rollout import Sampling
-from verlcli.engine.stages import score_responses, to_batch
+from verlcli.engine.stages import Judged, decode_responses, score_responses, to_batch
 
 if TYPE_CHECKING:
     from verlcli.engine.roles import Roles
@@ -23,17 +23,19 @@ def evaluate(
     max_tokens: int,
     chunk: int | None,
     seed: int,
-) -> dict[str, float]:
-    """Greedy figures over all prompts: `accuracy` (share with score >= 1), mean `reward`, mean `response_length`."""
-    scores: list[float] = []
-    right = length = 0.0
+) -> tuple[dict[str, float], Judged]:
+    """Greedy figures over all prompts: `accuracy` (see `Judged`), mean `reward`, mean `response_length`.
+
+    Raises:
+        TrainingFailedError: more samples failed than `reward.max_error_fraction` of all allows.
+    """
+    texts: list[str] = []
+    tokens = 0
     size = chunk or CHUNK
     for start in range(0, len(rows), size):
-        part = list(rows[start : start + size])
         rollout = roles.rollout.generate(prompt_ids[start : start + size], 1, Sampling(max_tokens, temperature=0.0))
-        part_scores, _, part_right = score_responses(roles, part, to_batch(rollout, 1), seed=seed + start)
-        scores += part_scores
-        right += part_right * len(part)
-        length += rollout.num_tokens
-    count = len(rows)
-    return {"accuracy": right / count, "reward": sum(scores) / count, "response_length": length / count}
+        texts += decode_responses(roles.tokenizer, to_batch(rollout, 1))
+        tokens += rollout.num_tokens
+    judged = score_responses(roles, list(rows), texts, seed=seed)
+    figures = {"reward": sum(judged.scores) / len(rows), "response_length": tokens / len(rows)}
+    return figures | ({} if judged.accuracy is None else {"accuracy": judged.accuracy}), judged

@@ -27,6 +27,11 @@ class Manifest:
     def __init__(self, run: RunDirectory, config: Config, plan: Plan, *, from_step: int) -> None:
         self._run = run
         previous = run.read_json(MANIFEST)
+        fingerprints = _fingerprints(config)
+        if from_step:
+            before = previous.get("fingerprints", {})
+            changed = sorted(name for name, value in fingerprints.items() if before.get(name, value) != value)
+            run.notices.extend(f"{name} has changed since this run began" for name in changed)
         self._attempt: dict[str, Any] = {
             "started": time.time(),
             "from_step": from_step,
@@ -45,7 +50,7 @@ class Manifest:
             "devices": _devices(plan),
             "git": _git(),
             "seeds": {"trainer": config.trainer.seed, "data": config.data.seed},
-            "fingerprints": _fingerprints(config),
+            "fingerprints": fingerprints,
             "peak_memory_gib": {"predicted": None, "measured": None},
             "attempts": [*previous.get("attempts", []), self._attempt],
         }
@@ -91,21 +96,19 @@ def _git() -> dict[str, Any] | None:
 
 
 def _fingerprints(config: Config) -> dict[str, str]:
+    """Data, reward and model files that are on this disk; a hub model's revision is its own record."""
     from verlcli.engine.models import locate
 
-    found = {}
-    for file in (*config.data.train_files, *config.data.val_files):
-        found[file] = fingerprint(Path(file))
-    if config.model.path is not None:
-        path = locate(config.model.path).path
+    files = [Path(file) for file in (*config.data.train_files, *config.data.val_files)]
+    files += [Path(spec.rpartition(":")[0] or spec) for spec in config.reward.function if ".py" in spec]
+    for key in ("model", "critic", "reference", "reward_model"):
+        name = getattr(config, key).path
+        path = None if name is None else locate(name, key=f"{key}.path").path
         if path is not None:
-            weights = (
-                [path]
-                if path.is_file()
-                else sorted([*path.glob("*.safetensors"), *path.glob("*.bin"), path / "config.json"])
+            files += (
+                [path] if path.is_file() else [*path.glob("*.safetensors"), *path.glob("*.bin"), path / "config.json"]
             )
-            found.update({str(file): fingerprint(file) for file in weights})
-    return found
+    return {str(file): fingerprint(file) for file in sorted(set(files)) if file.is_file()}
 
 
 def fingerprint(file: Path) -> str:

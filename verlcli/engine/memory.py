@@ -10,15 +10,9 @@ import torch
 GIB = 2**30
 
 
-def reset_peak_memory() -> None:
-    """Start measuring anew (CUDA; a process's resident peak cannot be reset)."""
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-
-
-def peak_memory_gib() -> float:
-    """CUDA: torch's peak of allocated bytes, over all devices; CPU: the process's peak resident size."""
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+def peak_memory_gib(device: str) -> float:
+    """ "cuda": torch's peak of allocated bytes, over all devices; "cpu": the process's peak resident size."""
+    if device == "cuda" and torch.cuda.is_initialized():
         return sum(torch.cuda.max_memory_allocated(i) for i in range(torch.cuda.device_count())) / GIB
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak * (1 if sys.platform == "darwin" else 1024) / GIB

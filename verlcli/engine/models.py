@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from verlcli.errors import ConfigError, MissingDependencyError, VerlCliError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -160,9 +160,16 @@ def load_causal_lm(
     )
     # The GGUF reader draws a progress bar of its own on stderr.
     with _explained(source, key), redirect_stderr(io.StringIO()) if source.gguf_file else nullcontext():
-        model = AutoModelForCausalLM.from_pretrained(
-            source.name, dtype=dtype, trust_remote_code=config.trust_remote_code, **kwargs, **source.kwargs()
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            source.name,
+            dtype=dtype,
+            trust_remote_code=config.trust_remote_code,
+            output_loading_info=True,
+            **kwargs,
+            **source.kwargs(),
         )
+    model, info = loaded
+    _require_all_weights(info, source, key)
     if source.gguf_file:
         _forget_quantization(model)
     return _placed(model, device)
@@ -171,6 +178,18 @@ def load_causal_lm(
 def _placed(model: Any, device: torch.device) -> PreTrainedModel:
     placed: PreTrainedModel = model.to(device).eval()
     return placed
+
+
+def _require_all_weights(info: Mapping[str, Any], source: ModelSource, key: str) -> None:
+    """Transformers fills missing weights with random numbers; nobody wants to train those unknowingly."""
+    missing = sorted([*info["missing_keys"], *(str(each) for each in info.get("mismatched_keys", ()))])
+    if missing:
+        shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        raise ConfigError(
+            f"{len(missing)} weights are missing in {source.path or source.name}: {shown}",
+            where=key,
+            fix="give a complete model of this architecture",
+        )
 
 
 def _forget_quantization(model: Any) -> None:
@@ -191,9 +210,15 @@ def load_reward_classifier(
 
     key = "reward_model.path"
     with _explained(source, key):
-        model = AutoModelForSequenceClassification.from_pretrained(
-            source.name, dtype=dtype, trust_remote_code=trust_remote_code, **source.kwargs()
+        loaded: Any = AutoModelForSequenceClassification.from_pretrained(
+            source.name,
+            dtype=dtype,
+            trust_remote_code=trust_remote_code,
+            output_loading_info=True,
+            **source.kwargs(),
         )
+    model, info = loaded
+    _require_all_weights(info, source, key)
     if model.config.num_labels != 1:
         raise ConfigError(
             f"{source.name} has {model.config.num_labels} labels", where=key, fix="a reward model has num_labels: 1"
@@ -248,7 +273,8 @@ class ValueModel(nn.Module):
         hidden = self._body[0](
             input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, use_cache=False
         ).last_hidden_state
-        values: Tensor = self.value_head(hidden.float()).squeeze(-1)
+        with torch.autocast(hidden.device.type, enabled=False):  # autocast would turn the head's output to bf16
+            values: Tensor = self.value_head(hidden.float()).squeeze(-1)
         return values
 
 

@@ -10,9 +10,11 @@ import torch
 from torch import nn
 
 from verlcli.engine import models
+from verlcli.engine.randomness import seed_all
 from verlcli.engine.rewards.model import RewardModel
 from verlcli.engine.rollout import HfRollout, RolloutEngine
 from verlcli.engine.training import TorchEngine, policy_forward, value_forward
+from verlcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from verlcli.config.types import Config
@@ -66,20 +68,15 @@ class Roles:
         saved = type(module).from_pretrained(folder, dtype=torch.float32)
         self.actor.load_state_dict(dict(saved.named_parameters()))
 
-    def export(self, folder: Path) -> Path:
-        """The policy as a plain Hugging Face folder; a LoRA adapter is merged into a copy of its base."""
+    def export_merged(self, folder: Path) -> Path:
+        """The policy of a LoRA run as a plain Hugging Face folder, the adapter merged into its base."""
         module: Any = self.actor.module
-        if self.lora:
-            module.merge_adapter()
-            try:
-                state = _merged_state(module)
-                base = module.get_base_model()
-                base.save_pretrained(folder, state_dict=state)
-            finally:
-                module.unmerge_adapter()
-            self.tokenizer.save_pretrained(folder)
-        else:
-            _save_hf(module, self.tokenizer, folder)
+        module.merge_adapter()
+        try:
+            module.get_base_model().save_pretrained(folder, state_dict=_merged_state(module))
+        finally:
+            module.unmerge_adapter()
+        self.tokenizer.save_pretrained(folder)
         return folder
 
 
@@ -99,7 +96,9 @@ def build_roles(config: Config, plan: Plan, tokenizer: Any, rewarder: Rewarder |
         # cuDNN's attention returns NaN gradients for masked batches of some widths (seen at 64, torch 2.11, H200).
         torch.backends.cuda.enable_cudnn_sdp(False)
     source = models.locate(_required_path(config))
+    seed_all(config.trainer.seed, 0, "init/actor")
     actor_module = _actor_module(config, _role(plan, "actor"), source)
+    _check_positions(actor_module, config)
     lora = config.model.lora_rank > 0
     recompute = config.model.enable_gradient_checkpointing or config.model.use_recompute
     temperature = config.rollout.temperature
@@ -130,11 +129,21 @@ def build_roles(config: Config, plan: Plan, tokenizer: Any, rewarder: Rewarder |
 
 
 def _required_path(config: Config) -> str:
-    from verlcli.errors import ConfigError
-
     if config.model.path is None:
         raise ConfigError("training needs weights", where="model.path", fix="set model.path (model.shape only plans)")
     return config.model.path
+
+
+def _check_positions(module: Any, config: Config) -> None:
+    """A sequence longer than the model's positions fails deep in a kernel, or silently extrapolates."""
+    limit = getattr(module.config.get_text_config(), "max_position_embeddings", None)
+    longest = config.data.max_prompt_length + config.data.max_response_length
+    if limit is not None and longest > limit:
+        raise ConfigError(
+            f"data.max_prompt_length + data.max_response_length = {longest} tokens, the model has {limit} positions",
+            where="data.max_response_length",
+            fix=f"lower the two to {limit} in all, or take a model with a longer context",
+        )
 
 
 def _role(plan: Plan, name: str) -> RolePlan:
@@ -167,6 +176,7 @@ def _critic(config: Config, plan: Plan, recompute: bool) -> TorchEngine | None:
     source = models.locate(config.critic.path or _required_path(config), key="critic.path")
     dtype = models.TORCH_DTYPES[role.dtype] if config.model.lora_rank > 0 else torch.float32
     body = models.load_causal_lm(source, config.model, dtype=dtype, device=_device(role), key="critic.path")
+    seed_all(config.trainer.seed, 0, "init/critic")
     module = models.build_value_model(body, config.model)
     return TorchEngine(
         module,

@@ -24,6 +24,7 @@ CONFIG, METRICS, EVENTS, MANIFEST, PLAN, ORIGINS = (
     "plan.json",
     "origins.json",
 )
+EARLY = {".lock", CONFIG, EVENTS, MANIFEST, PLAN, ORIGINS, METRICS, "logs"}  # before step 1
 MAY_DIFFER = {  # keys that do not change what is learned up to a step; everything else makes it another run
     ("trainer", "total_steps"),
     ("trainer", "save_freq"),
@@ -37,11 +38,18 @@ MAY_DIFFER = {  # keys that do not change what is learned up to a step; everythi
 
 @dataclass(slots=True)
 class RunDirectory:
-    """An open, locked run directory. `checkpoint` is where to go on from, or None for a fresh start."""
+    """An open, locked run directory.
+
+    Attributes:
+        checkpoint: where to go on from, or None for a fresh start.
+        planned_steps: `trainer.total_steps` of the attempt before, None for a fresh start.
+        notices: for the user: what was found damaged or changed.
+    """
 
     path: Path
     checkpoint: Path | None = None
-    notices: list[str] = field(default_factory=list)  # for the user: what was resumed, what was found damaged
+    planned_steps: int | None = None
+    notices: list[str] = field(default_factory=list)
     _lock: IO[str] | None = None
 
     @property
@@ -113,57 +121,68 @@ def _try_open(
     path: Path, values: Mapping[str, Any], *, explicit: bool, resume: str | int, total_steps: int
 ) -> RunDirectory | None:
     """Open `path`, or None when it is taken and another name may be tried."""
-    fresh = not path.exists() or (path.is_dir() and not any(path.iterdir()))
-    if not fresh:
-        reason, fix = _why_not(path, values, resume=resume, total_steps=total_steps)
-        if reason is not None:
-            if not explicit:
-                return None
-            raise ConfigError(reason, where=str(path), fix=fix)
-    run = RunDirectory(path, _lock=_lock(path))
-    if run._lock is None:
-        if not explicit:
-            return None
-        raise ConfigError(
-            "another process is training in this directory",
-            where=str(path),
-            fix="wait for it, or give another --output-dir",
-        )
-    checkpoint.remove_partial(run.checkpoints)
-    if not fresh:
+    explicit = explicit or isinstance(resume, int)  # a step to resume from is never looked for elsewhere
+    run = RunDirectory(path)
+    try:
+        # Before locking, so that no file is left in a directory that is not ours; after it, to be sure.
+        _require_usable(path, values, resume=resume, total_steps=total_steps)
+        run._lock = _lock(path)
+        _require_usable(path, values, resume=resume, total_steps=total_steps)
+        checkpoint.remove_partial(run.checkpoints)
         _find_checkpoint(run, resume)
+        _end_last_line(path / EVENTS)
+    except _TakenError:
+        run.close()
+        if explicit:
+            raise
+        return None
+    except BaseException:
+        run.close()
+        raise
     return run
 
 
-def _why_not(
-    path: Path, values: Mapping[str, Any], *, resume: str | int, total_steps: int
-) -> tuple[str | None, str | None]:
-    """Why a run cannot go on in an existing `path`, with the fix; (None, None) when it can."""
+class _TakenError(ConfigError):
+    """A directory that this run cannot have; another name may be tried."""
+
+
+def _require_usable(path: Path, values: Mapping[str, Any], *, resume: str | int, total_steps: int) -> None:
+    """Raise _TakenError when `path` holds something that this run may not go on in."""
     other = "give another --output-dir"
-    if not path.is_dir():
-        return "is a file, not a directory", other
-    if not (path / CONFIG).is_file():
-        ours = {".lock", f".{CONFIG}.partial", "logs", EVENTS}
-        if {entry.name for entry in path.iterdir()} <= ours:
-            return None, None  # killed before its first file was complete
-        return "holds files, but not a run", other
+    if isinstance(resume, int) and not checkpoint.steps(path / "checkpoints"):
+        raise ConfigError(
+            f"cannot resume from step {resume}: there is no checkpoint here",
+            where=str(path),
+            fix="name the run with --output-dir, or leave out --resume",
+        )
+    if path.exists() and not path.is_dir():
+        raise _TakenError("is a file, not a directory", where=str(path), fix=other)
+    names = {entry.name for entry in path.iterdir()} if path.exists() else set()
+    late = {name for name in names - EARLY if not (name.startswith(".") and name.endswith(".partial"))}
+    if not late and not _read_lines(path / METRICS):
+        return  # empty, or a start that failed before its first step
+    old = _read_config(path)
+    if old is None:
+        raise _TakenError("holds files, but not a run", where=str(path), fix=other)
     if resume == "never":
-        return "already holds a run, and resume is 'never'", f"{other}, or use --resume auto"
-    changed = differing_keys(_read_config(path), values)
+        raise _TakenError(
+            "already holds a run, and resume is 'never'", where=str(path), fix=f"{other}, or use --resume auto"
+        )
+    changed = differing_keys(old, values)
     if changed:
-        shown = ", ".join(changed[:4]) + (", …" if len(changed) > 4 else "")
-        return (
+        shown = ", ".join(changed[:4]) + (", ..." if len(changed) > 4 else "")
+        raise _TakenError(
             f"holds a run of another config (different: {shown})",
-            f"{other}, or restore these keys to go on with that run",
+            where=str(path),
+            fix=f"{other}, or restore these keys to go on with that run",
         )
     last = max(checkpoint.steps(path / "checkpoints"), default=0)
-    finished = _read_json(path / MANIFEST).get("status") == "finished"
-    if resume == "auto" and finished and last >= total_steps:
-        return (
+    if resume == "auto" and last >= total_steps and _read_json(path / MANIFEST).get("status") == "finished":
+        raise _TakenError(
             f"holds a finished run of {last} steps",
-            f"raise trainer.total_steps above {last} to train on, or {other}",
+            where=str(path),
+            fix=f"raise trainer.total_steps above {last} to train on, or {other}",
         )
-    return None, None
 
 
 def differing_keys(old: object, new: object, at: tuple[str, ...] = ()) -> list[str]:
@@ -177,23 +196,33 @@ def differing_keys(old: object, new: object, at: tuple[str, ...] = ()) -> list[s
 
 
 def _find_checkpoint(run: RunDirectory, resume: str | int) -> None:
+    """Set the checkpoint to go on from; newer ones are set aside, never deleted."""
+    have = checkpoint.steps(run.checkpoints)
     if isinstance(resume, int):
         folder = run.checkpoints / f"step_{resume}"
         problem = checkpoint.damage(folder) if folder.is_dir() else "there is none"
         if problem is not None:
-            have = ", ".join(map(str, checkpoint.steps(run.checkpoints))) or "none"
-            run.close()
+            shown = ", ".join(map(str, have))
             raise ConfigError(
-                f"cannot resume from step {resume}: {problem}", where=str(run.path), fix=f"choose one of: {have}"
+                f"cannot resume from step {resume}: {problem}", where=str(run.path), fix=f"choose one of: {shown}"
             )
         run.checkpoint = folder
     else:
         run.checkpoint, complaints = checkpoint.newest_intact(run.checkpoints)
-        run.notices.extend(complaints)
+        if have and run.checkpoint is None:
+            raise ConfigError(
+                f"none of its {len(have)} checkpoints is intact; the newest: {complaints[0]}",
+                where=str(run.path),
+                fix="restore one from a backup, or start anew with another --output-dir",
+            )
+        run.notices.extend(f"{each}; going back to an older one" for each in complaints)
+    if run.checkpoint is not None:
+        run.planned_steps = (_read_config(run.path) or {}).get("trainer", {}).get("total_steps")
+        checkpoint.set_aside(run.checkpoints, after=int(run.checkpoint.name.removeprefix("step_")))
 
 
-def _lock(path: Path) -> IO[str] | None:
-    """The lock file held by this process, or None when another holds it. Also proves that we can write here."""
+def _lock(path: Path) -> IO[str]:
+    """The lock file, held by this process. Also proves that we can write here."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         stream = (path / ".lock").open("a")
@@ -203,16 +232,36 @@ def _lock(path: Path) -> IO[str] | None:
         ) from error
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except BlockingIOError as error:
         stream.close()
-        return None
+        raise _TakenError(
+            "another process is training in this directory",
+            where=str(path),
+            fix="wait for it, or give another --output-dir",
+        ) from error
+    except OSError as error:
+        stream.close()
+        raise ConfigError(
+            f"this file system cannot lock files: {error.strerror}", where=str(path), fix="use a local disk"
+        ) from error
     return stream
 
 
-def _read_config(path: Path) -> Mapping[str, Any]:
+def _end_last_line(file: Path) -> None:
+    """A kill may have cut the last line off: let the next one start on its own."""
+    if file.is_file() and file.stat().st_size and not file.read_bytes().endswith(b"\n"):
+        with file.open("a") as stream:
+            stream.write("\n")
+
+
+def _read_config(path: Path) -> Mapping[str, Any] | None:
+    """The resolved config of the run in `path`, or None when there is no run."""
     from verlcli.config import load_document
 
-    return dict(load_document(path / CONFIG).values)
+    try:
+        return dict(load_document(path / CONFIG).values)
+    except ConfigError:
+        return None
 
 
 def write_text(file: Path, text: str) -> None:

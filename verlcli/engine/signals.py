@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks for a stop after the step, a second Ctrl-C stops at once."""
+"""Ctrl-C and SIGTERM: at once while nothing can be saved; in training the first one lets the step finish."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from typing import Any
 
 
 class StopRequest:
-    """Context manager that turns SIGINT and SIGTERM into `requested`; inert outside the main thread."""
+    """Context manager for SIGINT and SIGTERM; inert outside the main thread.
+
+    While `graceful` is False a signal raises KeyboardInterrupt. While it is True the first one sets `requested`, and
+    only a second Ctrl-C raises.
+    """
 
     def __init__(self) -> None:
+        self.graceful = False
         self.requested: str | None = None  # name of the signal
         self._previous: dict[signal.Signals, Any] = {}
 
@@ -27,6 +32,6 @@ class StopRequest:
         self._previous.clear()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.requested is not None and number == signal.SIGINT:
+        if not self.graceful or (self.requested is not None and number == signal.SIGINT):
             raise KeyboardInterrupt
         self.requested = signal.Signals(number).name

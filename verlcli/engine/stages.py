@@ -116,14 +116,15 @@ class _Work:
         n = self._batch_plan.samples_per_prompt
         rows = [row for row in state.rows for _ in range(n)]
         seed = derive_seed(self._config.trainer.seed, state.step, "reward")
-        scores, state.reward_errors, correct = score_responses(self._roles, rows, batch, seed=seed)
-        rewards = torch.tensor(scores, device=batch.input_ids.device)
+        judged = score_responses(self._roles, rows, decode_responses(self._roles.tokenizer, batch), seed=seed)
+        state.reward_errors = judged.errors
+        rewards = torch.tensor(judged.scores, device=batch.input_ids.device)
         state.batch = batch.with_(rewards=rewards)
         groups = rewards.view(-1, n)
         state.metrics |= {
             "reward": rewards.mean().item(),
             "reward_std": rewards.std(correction=0).item(),
-            "accuracy": correct,
+            **({} if judged.accuracy is None else {"accuracy": judged.accuracy}),
             "equal_groups": (groups.amax(1) == groups.amin(1)).float().mean().item(),
             "reward_errors": float(len(state.reward_errors)),
         }
@@ -146,17 +147,18 @@ class _Work:
     def advantages(self, state: StepState) -> None:
         batch = state.ready
         assert batch.rewards is not None
-        if batch.values is None:
-            per_sequence = grpo_advantages(batch.rewards, batch.groups, norm_adv_by_std=self._algorithm.norm_adv_by_std)
-            advantages = per_sequence[:, None] * batch.response_mask
-            state.batch = batch.with_(advantages=advantages)
-            return
         rewards = rewards_with_kl(
             batch.rewards,
             self._reward_kl(batch),
             batch.response_mask,
             kl_coef=self._algorithm.kl_coef if self.kl_in_reward else 0.0,
         )
+        if batch.values is None:
+            # As in verl: GRPO compares whole responses, so the KL penalties of a response's tokens are summed.
+            of_responses = rewards.sum(-1) if self.kl_in_reward else batch.rewards
+            per_sequence = grpo_advantages(of_responses, batch.groups, norm_adv_by_std=self._algorithm.norm_adv_by_std)
+            state.batch = batch.with_(advantages=per_sequence[:, None] * batch.response_mask)
+            return
         raw, returns = gae(
             rewards, batch.values, batch.response_mask, gamma=self._algorithm.gamma, lam=self._algorithm.lam
         )
@@ -242,7 +244,7 @@ def actor_loss(
         mode=mode,
         totals=totals,
     )
-    stats = {"clip_fraction": stats["clip_fraction"], "policy_loss": loss.detach()}
+    stats["policy_loss"] = loss.detach()
     stats["entropy"] = aggregate(entropy.detach(), mask, "token-mean", totals)
     if micro.rollout_logprobs is not None:
         gap = (logprobs.detach() - micro.rollout_logprobs).abs()
@@ -276,16 +278,28 @@ def decode_responses(tokenizer: object, batch: Batch) -> list[str]:
     return texts
 
 
-def score_responses(
-    roles: Roles, rows: list[PromptRow], batch: Batch, *, seed: int
-) -> tuple[list[float], tuple[RewardError, ...], float]:
-    """Scores `[B]` of the responses, the samples whose reward failed, and the share that is right (score >= 1).
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the rewards say about B responses.
+
+    Attributes:
+        scores: `[B]`, weighted functions plus reward model.
+        accuracy: share that the first reward function by itself scores 1 or more; None without a function.
+        errors: samples whose reward failed (scored 0).
+    """
+
+    scores: list[float]
+    accuracy: float | None
+    errors: tuple[RewardError, ...]
+
+
+def score_responses(roles: Roles, rows: list[PromptRow], texts: list[str], *, seed: int) -> Judged:
+    """Score `texts`, the responses to `rows`.
 
     Raises:
         TrainingFailedError: more samples failed than `reward.max_error_fraction` allows.
     """
-    texts = decode_responses(roles.tokenizer, batch)
-    scores, errors = [0.0] * len(texts), tuple[RewardError, ...]()
+    scores, accuracy, errors = [0.0] * len(texts), None, tuple[RewardError, ...]()
     if roles.rewarder is not None:
         inputs = [
             RewardInput(row.data_source, text, row.ground_truth, row.extra_info)
@@ -294,11 +308,11 @@ def score_responses(
         outcome = roles.rewarder.score(inputs, seed=seed)
         roles.rewarder.check(outcome, len(inputs))
         scores, errors = list(outcome.scores), tuple(outcome.errors)
-    right = sum(score >= 1.0 for score in scores) / len(scores)
+        accuracy = sum(score >= 1.0 for score in outcome.first) / len(texts)
     if roles.reward_model is not None:
         judged = roles.reward_model.score([row.prompt for row in rows], texts)
         scores = [a + b for a, b in zip(scores, judged, strict=True)]
-    return scores, errors, right
+    return Judged(scores, accuracy, errors)
 
 
 def _means(results: list[UpdateResult], names: dict[str, str]) -> dict[str, float]:

@@ -71,7 +71,7 @@ def summarize(run: RunDirectory, *, checkpoint: Path, model: Path, peak_gib: flo
     """The result of a run from its `metrics.jsonl`."""
     rows = run.rows()
     steps = [row for row in rows if "metrics" in row]
-    evals = [row["eval"]["accuracy"] for row in rows if "eval" in row]
+    evals = [row["eval"].get("accuracy") for row in rows if "eval" in row]
     generated = sum(row["tokens"]["generated"] for row in steps)
     trained = sum(row["tokens"]["trained"] for row in steps)
     seconds = [row["seconds"] for row in steps]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -12,24 +13,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from verlcli.config import Loaded, as_loaded
 from verlcli.engine import checkpoint, run_directory
 from verlcli.engine.data import load_datasets
 from verlcli.engine.dataflow import run_in_turn
 from verlcli.engine.evaluate import evaluate
 from verlcli.engine.manifest import Manifest
-from verlcli.engine.memory import peak_memory_gib, reset_peak_memory
+from verlcli.engine.memory import peak_memory_gib
 from verlcli.engine.observer import Observer
 from verlcli.engine.prompts import PromptFeed, check_lengths, encode_rows
 from verlcli.engine.randomness import derive_seed
-from verlcli.engine.rewards import load_reward
+from verlcli.engine.rewards import RewardError, load_reward
 from verlcli.engine.roles import Roles, build_roles, load_run_tokenizer
-from verlcli.engine.run_directory import RunDirectory, open_run
+from verlcli.engine.run_directory import RunDirectory, open_run, redacted
 from verlcli.engine.schedule import learning_rate
 from verlcli.engine.signals import StopRequest
 from verlcli.engine.stages import StepState, build_stages
 from verlcli.engine.summary import TrainResult, metrics_row, summarize
-from verlcli.errors import InterruptedRunError, TrainingFailedError, VerlCliError
+from verlcli.errors import ConfigError, DoesNotFitError, InterruptedRunError, TrainingFailedError, VerlCliError
 from verlcli.plan import Plan, make_plan, require_devices, require_local, this_machine
 from verlcli.plan.report import plan_document
 
@@ -78,6 +81,8 @@ class PPOTrainer:
         require_local(self.plan)
         require_devices(self.plan, machine)
         self.step = 0  # finished steps
+        self._applied = 0  # updates of this attempt
+        self._trained = False
         self._failed_in_a_row: dict[str, int] = {}
         self._run: RunDirectory | None = None
         self._train_data, self._val_data = load_datasets(self.config.data)
@@ -131,13 +136,17 @@ class PPOTrainer:
         """Run the next step through all stages; returns its row of `metrics.jsonl`."""
         state = self._state(self.step + 1)
         started = time.perf_counter()
-        seconds = run_in_turn(self._stages, state)
+        wait = torch.cuda.synchronize if self.plan.device == "cuda" else _nothing
+        seconds = run_in_turn(self._stages, state, synchronize=wait)
         seconds["step"] = time.perf_counter() - started
         self.step += 1
-        if state.reward_errors:
-            first = state.reward_errors[0]
-            self._warn(f"the reward failed on {len(state.reward_errors)} sample(s), scored 0; first: {first.message}")
+        self._report_errors(state.reward_errors, "")
         return metrics_row(state, seconds)
+
+    def _report_errors(self, errors: Sequence[RewardError], where: str) -> None:
+        if errors:
+            first = errors[0].message
+            self._warn(f"the reward failed on {len(errors)} sample(s){where}, scored 0; the first: {first}")
 
     def _state(self, step: int) -> StepState:
         rows, ids, truncated = self._feed.step(step)
@@ -163,6 +172,13 @@ class PPOTrainer:
             VerlCliError: any other error a user can act on.
         """
         trainer = self.config.trainer
+        if self.step or self._trained:
+            raise ConfigError(
+                "this trainer has made steps already, and its run would not start from the model's weights",
+                where="PPOTrainer.train",
+                fix="make a new PPOTrainer; it goes on from the run's last checkpoint",
+            )
+        self._trained = True
         run = self._run = open_run(
             Path(self.plan.run_dir),
             self.loaded.values,
@@ -172,12 +188,13 @@ class PPOTrainer:
         )
         manifest: Manifest | None = None
         try:
-            self._write_inputs(run)
-            manifest = Manifest(run, self.config, self.plan, from_step=_step_of(run.checkpoint))
-            result = self._run_to_the_end(run)
-            manifest.finish(
-                status="finished", exit_code=0, last_step=self.step, peak_memory_gib=peak_memory_gib(), error=None
-            )
+            with StopRequest() as stop:
+                self._write_inputs(run)
+                manifest = Manifest(run, self.config, self.plan, from_step=_step_of(run.checkpoint))
+                result = self._run_to_the_end(run, stop)
+                manifest.finish(
+                    status="finished", exit_code=0, last_step=self.step, peak_memory_gib=self._peak(), error=None
+                )
             return result
         except BaseException as error:
             raise self._record_failure(run, manifest, error) from error
@@ -197,31 +214,19 @@ class PPOTrainer:
         (run.path / "logs").mkdir(exist_ok=True)
         run_directory.write_text(run.path / run_directory.CONFIG, self.loaded.to_yaml())
         run.write_json(run_directory.ORIGINS, self.loaded.origins_json())
-        run.write_json(run_directory.PLAN, plan_document(self.plan))
+        plan = plan_document(self.plan)
+        run.write_json(run_directory.PLAN, plan | {"command": shlex.join(redacted(shlex.split(plan["command"])))})
 
-    def _run_to_the_end(self, run: RunDirectory) -> TrainResult:
+    def _run_to_the_end(self, run: RunDirectory, stop: StopRequest) -> TrainResult:
         self._feed, self._val_prompts  # noqa: B018  (data errors come before models are loaded)
         self._go_on_from(run)
-        reset_peak_memory()
+        self._stages  # noqa: B018  (models are loaded)
         self.observer.started(self.plan, run.path, self.step)
-        for notice in run.notices:
+        for notice in (*run.notices, *self._schedule_notices(run)):
             self._warn(notice)
-        saved = self.step
-        with StopRequest() as stop:
-            self._baseline(run)
-            while self.step < self.config.trainer.total_steps and stop.requested is None:
-                row = self.train_step()
-                if self._due(self.config.trainer.test_freq) and self._val_prompts is not None:
-                    row["eval"] = self._evaluate()
-                run.append_metrics(row)
-                self.observer.stepped(row)
-                if self._due(self.config.trainer.save_freq):
-                    self._save(run)
-                    saved = self.step
-            if stop.requested is not None:
-                self.observer.stopping(stop.requested)
-            if saved != self.step:
-                self._save(run)
+        self._baseline(run)
+        stop.graceful = True  # from here on there is something to save
+        self._train_steps(run, stop)
         if self.step < self.config.trainer.total_steps:
             raise InterruptedRunError(
                 f"stopped by {stop.requested} after step {self.step}"
@@ -229,8 +234,41 @@ class PPOTrainer:
                 where=str(run.path),
                 fix="run the same command again to go on",
             )
-        model = self.roles.export(run.path / "model") if self.roles.lora else self._folder(run) / "actor"
-        return summarize(run, checkpoint=self._folder(run), model=model, peak_gib=peak_memory_gib())
+        model = self.roles.export_merged(run.path / "model") if self.roles.lora else self._folder(run) / "actor"
+        return summarize(run, checkpoint=self._folder(run), model=model, peak_gib=self._peak())
+
+    def _train_steps(self, run: RunDirectory, stop: StopRequest) -> None:
+        first, saved = self.step, self.step
+        while self.step < self.config.trainer.total_steps and stop.requested is None:
+            row = self.train_step()
+            if self._due(self.config.trainer.test_freq) and self._val_prompts is not None:
+                row["eval"] = self._evaluate()
+            run.append_metrics(row)
+            self.observer.stepped(row)
+            if self._due(self.config.trainer.save_freq):
+                self._save(run)
+                saved = self.step
+        if stop.requested is not None:
+            self.observer.stopping(stop.requested)
+        if saved != self.step:
+            self._save(run)
+        if self.step > first and not self._applied:
+            raise TrainingFailedError(
+                f"no update of {self.step - first} steps was applied: loss or gradient was never finite",
+                where=str(run.path),
+                fix="lower actor.optim.lr and algorithm.kl_coef, and look at the rewards",
+            )
+
+    def _schedule_notices(self, run: RunDirectory) -> list[str]:
+        """Going on with another `total_steps` stretches a decaying learning rate."""
+        total, before = self.config.trainer.total_steps, run.planned_steps
+        decays = {self.config.actor.optim.lr_scheduler, self.config.critic.optim.lr_scheduler} != {"constant"}
+        if self.step == 0 or before in (None, total) or not decays:
+            return []
+        return [f"the learning rate's decay now ends at step {total} instead of {before}, so the rate jumps here"]
+
+    def _peak(self) -> float:
+        return peak_memory_gib(self.plan.device)
 
     def _due(self, every: int) -> bool:
         return self.step == self.config.trainer.total_steps or (every > 0 and self.step % every == 0)
@@ -256,7 +294,7 @@ class PPOTrainer:
     def _evaluate(self) -> dict[str, float]:
         assert self._val_prompts is not None
         rows, ids = self._val_prompts
-        figures = evaluate(
+        figures, judged = evaluate(
             self.roles,
             rows,
             ids,
@@ -264,6 +302,7 @@ class PPOTrainer:
             chunk=self.config.rollout.batch_size,
             seed=derive_seed(self.config.trainer.seed, self.step, "eval"),
         )
+        self._report_errors(judged.errors, " of the evaluation")
         self.observer.evaluated(self.step, figures)
         return figures
 
@@ -285,6 +324,7 @@ class PPOTrainer:
 
     def _after_update(self, role: str, result: UpdateResult, mini: Batch) -> None:
         if result.applied:
+            self._applied += 1
             self._failed_in_a_row[role] = 0
             return
         count = self._failed_in_a_row[role] = self._failed_in_a_row.get(role, 0) + 1
@@ -329,7 +369,7 @@ class PPOTrainer:
                     status=status,
                     exit_code=exit_code,
                     last_step=self.step,
-                    peak_memory_gib=peak_memory_gib(),
+                    peak_memory_gib=self._peak(),
                     error=str(shown),
                 )
         except OSError:
@@ -341,15 +381,22 @@ def _explain(error: BaseException, run_dir: Path, step: int) -> BaseException:
     """The error as a user should read it."""
     if isinstance(error, KeyboardInterrupt):
         return InterruptedRunError(
-            f"stopped at once, in step {step + 1}",
+            f"stopped at once, {f'after step {step}' if step else 'before a step was finished'}",
             where=str(run_dir),
-            fix="run the same command again to go on from the last checkpoint",
+            fix="run the same command again" + (" to go on from the last checkpoint" if step else ""),
+        )
+    if isinstance(error, torch.OutOfMemoryError):
+        return DoesNotFitError(
+            f"out of memory in step {step + 1}: {str(error).splitlines()[0]}",
+            where=str(run_dir),
+            fix="lower training.ppo_micro_batch_size_per_gpu or rollout.batch_size, set "
+            "model.enable_gradient_checkpointing: true, or use LoRA (model.lora_rank); checkpoints are kept",
         )
     code = _errno(error)
-    if code in STORAGE_ERRORS:
+    named = getattr(error, "filename", None)
+    if code in STORAGE_ERRORS and (named is None or Path(named).is_relative_to(run_dir)):
         return TrainingFailedError(
-            f"cannot write the run's files: {os.strerror(code)} ({getattr(error, 'filename', None) or run_dir}); "
-            "earlier checkpoints are whole",
+            f"cannot write the run's files: {os.strerror(code)} ({named or run_dir}); earlier checkpoints are whole",
             where=f"step {step}",
             fix="free space or mend the permissions, then run the same command again; "
             "trainer.keep_checkpoints says how many stay",
@@ -363,6 +410,10 @@ def _errno(error: BaseException) -> int:
         return error.errno or 0
     found = re.search(r"\(os error (\d+)\)", str(error)) if type(error).__name__ == "SafetensorError" else None
     return int(found.group(1)) if found else 0
+
+
+def _nothing() -> None:
+    """A CPU's work is done when its call returns."""
 
 
 def _step_of(folder: Path | None) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from verlcli.config import load_config
+from verlcli.config import Problem, load_config
 from verlcli.config.loader import load_text
 from verlcli.errors import ConfigError, DoesNotFitError, VerlCliError
 from verlcli.plan import Plan, make_plan, this_machine
@@ -24,6 +24,7 @@ TARGETS: tuple[Target, ...] = ("tokens_per_second", "step_time")
 WARM_UP_STEPS, TIMED_STEPS = 1, 3
 NOISE = 0.03  # a gain below this is not told from chance
 SECONDS_A_TRIAL = 900.0
+WRONG_ALONE = ("VRL001", "VRL002", "VRL003", "VRL004")  # unknown keys and impossible values, not combinations
 CHANGES_LEARNING = (
     "actor.optim",
     "algorithm",
@@ -149,6 +150,7 @@ def tune(
     """
     plan = _plan(sources, overrides, {})
     space = default_space(plan) if space is None else space
+    _check_space(sources, overrides, space)
     candidates, size = combinations(space, at_most=max_trials - 1)
     trials: list[Trial] = []
     for values in [{}, *candidates]:
@@ -161,6 +163,30 @@ def tune(
             fix="make `verl train` of this config work first",
         )
     return Study(target, tuple(trials), size)
+
+
+def _check_space(sources: Sequence[str], overrides: Sequence[str], space: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse keys that do not exist, and keys none of whose values is possible: what no trial could measure.
+
+    A value, or a combination, that is wrong beside others that are not is an infeasible trial.
+    """
+    wrong: list[Problem] = []
+    for key, choices in space.items():
+        found = [_wrong_alone(sources, overrides, key, value) for value in choices]
+        if all(found):
+            wrong += [problem for problems in found for problem in problems]
+    if wrong:
+        raise ConfigError(
+            "the search space holds what no config takes",
+            where="--search-space",
+            fix="correct the keys and values above; `verl schema KEY` prints what a key takes",
+            problems=tuple(dict.fromkeys(wrong)),
+        )
+
+
+def _wrong_alone(sources: Sequence[str], overrides: Sequence[str], key: str, value: Any) -> list[Problem]:
+    loaded = load_config(sources, [*overrides, *_as_overrides({key: value})])
+    return [p for p in loaded.problems if p.severity == "error" and p.code in WRONG_ALONE]
 
 
 def _plan(sources: Sequence[str], overrides: Sequence[str], values: Mapping[str, Any]) -> Plan:

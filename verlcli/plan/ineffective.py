@@ -54,7 +54,9 @@ LOCAL: dict[str, str] = {
 }
 
 _ROLE_ATTENTION = "the local backend follows model.attn_implementation"
-LOCAL.update({f"{r}.use_flash_attention": _ROLE_ATTENTION for r in ("actor", "critic", "reference", "reward_model")})
+LOCAL.update({f"{role}.use_flash_attention": _ROLE_ATTENTION for role in ("actor", "critic", "reference")})
+LOCAL["reward_model.use_flash_attention"] = "the local backend loads reward models with transformers' own attention"
+_IN_PLACE = ("exact_match", "numeric", "gsm8k", "format")  # built-in rewards that run without a time limit
 
 
 def ineffective_keys(config: Config, device: Device, origins: Mapping[str, Sequence[Origin]]) -> tuple[Note, ...]:
@@ -65,7 +67,7 @@ def ineffective_keys(config: Config, device: Device, origins: Mapping[str, Seque
     if config.backend == "local":
         table |= LOCAL
     keys = sorted(key for key, layers in origins.items() if _is_set(layers))
-    covered = ((key, _covering(key, table)) for key in keys)
+    covered = [(key, _covering(key, table)) for key in keys if not _is_shared(origins[key], key, config)]
     return tuple(Note("warning", key, f"no effect: {table[name]}") for key, name in covered if name is not None)
 
 
@@ -73,6 +75,12 @@ def _is_set(layers: Sequence[Origin]) -> bool:
     """True when a layer above the default decides and says something else than the default."""
     lowest, highest = layers[0], layers[-1]
     return highest.kind != "default" and not (lowest.kind == "default" and lowest.value == highest.value)
+
+
+def _is_shared(layers: Sequence[Origin], key: str, config: Config) -> bool:
+    """A key of `actor_rollout_ref` that the reference has no use for still says something to the actor."""
+    shared = layers[-1].written.startswith("actor_rollout_ref.") and key.startswith("reference.")
+    return shared and not (config.backend == "local" and key in LOCAL)
 
 
 def _covering(key: str, table: Collection[str]) -> str | None:
@@ -95,6 +103,23 @@ def _left_out(config: Config) -> dict[str, str]:
         table |= dict.fromkeys(reference_keys, "algorithm.kl_coef is 0, so the run has no reference")
     if config.reward_model.path is None:
         table["reward_model"] = "reward_model.path is not set, so the run has no reward model"
+    if config.model.lora_rank > 0 and config.reference.path is None:
+        table.setdefault("reference", "under LoRA the reference is the actor without its adapter, unless it has a path")
+    table |= _batch_and_inputs(config)
     if config.model.lora_rank == 0:
         table |= dict.fromkeys(("model.lora_alpha", "model.lora_target_modules"), "model.lora_rank is 0")
+    return table
+
+
+def _batch_and_inputs(config: Config) -> dict[str, str]:
+    data, training, table = config.data, config.training, dict[str, str]()
+    dynamic = config.backend == "verl" and training.use_dynamic_bsz
+    if training.ppo_micro_batch_size_per_gpu is not None and not dynamic:
+        table["training.max_token_len_per_gpu"] = "training.ppo_micro_batch_size_per_gpu is set"
+    if data.source is not None:
+        table["data.prompt_key"] = f"data.source {data.source} makes the prompts"
+    elif not data.val_files:
+        table |= dict.fromkeys(("trainer.test_freq", "data.val_max_samples"), "there are no data.val_files")
+    if set(config.reward.function) <= set(_IN_PLACE):
+        table["reward.timeout"] = "built-in rewards run in place, without a limit"
     return table

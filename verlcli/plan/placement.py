@@ -75,7 +75,7 @@ def _reward_model(site: _Site, actor: RolePlan) -> _Placed:
 
 def _reference(site: _Site, actor: RolePlan) -> _Placed:
     config, role = site.config, site.config.reference
-    if config.model.lora_rank > 0 and role.path in (None, config.model.path):
+    if config.model.lora_rank > 0 and role.path is None:
         reason = "the actor with its adapter off: no second copy"
         return RolePlan("reference", actor.devices, actor.engine, actor.dtype, reason), ()
     engine = forward_engine(role.engine, "reference.engine", config.backend)

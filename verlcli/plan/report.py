@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from verlcli.plan.types import Plan
+from verlcli.plan.types import Note, Plan
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,8 +22,8 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, **document}
 
 
-def plan_report(plan: Plan) -> RenderableType:
-    """The plan on one screen."""
+def plan_report(plan: Plan, *, refusal: Note | None = None) -> RenderableType:
+    """The plan on one screen; `refusal` says under the start command why it would not start here."""
     from rich.console import Group
     from rich.text import Text
 
@@ -37,6 +37,7 @@ def plan_report(plan: Plan) -> RenderableType:
         *_notes(plan),
         Text("\nstart", style="bold"),
         Text(f"  {plan.command}"),
+        *([] if refusal is None else [Text(f"  {refusal.severity} {refusal.path}: {refusal.message}", style="yellow")]),
     )
 
 

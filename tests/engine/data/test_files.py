@@ -174,12 +174,13 @@ def test_a_file_that_is_not_data_is_refused_with_a_fix(tmp_path: Path, name: str
     assert caught.value.fix
 
 
-def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no such data file"):
-        load_rows([str(tmp_path / "none.parquet")])
-    (tmp_path / "folder.jsonl").mkdir()
-    with pytest.raises(ConfigError, match="is a folder"):
-        load_rows([str(tmp_path / "folder.jsonl")])
+@pytest.mark.parametrize("name", ["x.parquet", "x", "x.txt"])
+def test_a_missing_file_and_a_directory_are_named_as_such_whatever_their_suffix(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="no such file\n  fix: check the path"):
+        load_rows([str(tmp_path / name)])
+    (tmp_path / name).mkdir()
+    with pytest.raises(ConfigError, match="is a directory"):
+        load_rows([str(tmp_path / name)])
 
 
 JSON = st.recursive(

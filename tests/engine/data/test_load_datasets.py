@@ -65,7 +65,7 @@ def test_a_source_gives_both_and_val_files_replace_its_held_out_rows(tmp_path: P
     [
         ({"source": "arithmetics"}, "unknown source 'arithmetics'; did you mean 'arithmetic'"),
         ({}, "data.train_files: there is no training data"),
-        ({"train_files": ("none.jsonl",)}, "none.jsonl: no such data file"),
+        ({"train_files": ("none.jsonl",)}, "none.jsonl: no such file"),
     ],
 )
 def test_what_gives_no_data_is_refused_with_a_fix(changes: dict[str, Any], message: str) -> None:

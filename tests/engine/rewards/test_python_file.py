@@ -126,12 +126,12 @@ def test_numbers_of_all_kinds_are_scores(load: Load, result: str) -> None:
 
 
 def test_a_hanging_sample_is_cut_off_and_the_rest_go_on(load: Load) -> None:
-    rewarder = load("import time\nif solution_str == 'hang':\n    time.sleep(60)\nreturn 1", timeout=0.5)
+    rewarder = load("import time\nif solution_str == 'hang':\n    time.sleep(60)\nreturn 1", timeout=3.0)
     start = time.monotonic()
     outcome = rewarder.score(samples(*["ok"] * 20, "hang", *["ok"] * 20), seed=0)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 40
     assert outcome.scores == [1.0] * 20 + [0.0] + [1.0] * 20
-    assert "no result within 0.5 s (reward.timeout)" in outcome.errors[0].message
+    assert "no result within 3 s (reward.timeout)" in outcome.errors[0].message
 
 
 def test_a_batch_of_hanging_samples_is_given_up_early(load: Load) -> None:
@@ -279,5 +279,21 @@ def test_a_file_that_cannot_serve_is_refused_when_loaded(
 
 
 def test_a_missing_file_is_refused_when_loaded(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no such reward file"):
+    with pytest.raises(ConfigError, match="no such reward file\n  fix: check the path"):
         load_reward(RewardConfig((str(tmp_path / "none.py:f"),), None, 1.0, 0.05))
+
+
+def test_ctrl_c_ends_the_wait_for_a_slow_import_and_its_process(tmp_path: Path) -> None:
+    (tmp_path / "reward.py").write_text(
+        "import os, time\nopen(__file__ + '.pid', 'w').write(str(os.getpid()) + '\\n')\ntime.sleep(100)\n"
+    )
+    file, deadline = tmp_path / "reward.py.pid", time.monotonic() + 60
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "reward.py"), "load"], stderr=subprocess.PIPE, text=True
+    ) as parent:
+        while not (file.exists() and file.read_text().endswith("\n")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        parent.send_signal(signal.SIGINT)
+        _, stderr = parent.communicate(timeout=20)
+    assert "KeyboardInterrupt" in stderr
+    assert not _lives(int(file.read_text()))

@@ -25,7 +25,22 @@ def test_scores_are_the_weighted_sum_and_each_functions_own_is_kept() -> None:
     scored = rewarder.score([RewardInput("a", text, "18") for text in ("#### 18", "18", "#### 3", "")], seed=0)
     assert scored.scores == [1.2, 1.0, 0.2, 0.0]
     assert scored.extra[1] == {"reward/numeric": 1.0, "reward/format": 0.0}
+    assert scored.first == [1.0, 1.0, 0.0, 0.0]
     assert scored.errors == []
+
+
+def test_the_first_functions_own_score_and_what_it_says_of_accuracy_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "import numpy\ndef compute_score(solution_str, **rest):\n"
+        "    return {'score': 1 / int(solution_str), 'acc': numpy.bool_(solution_str == '2'), 'why': 'a'}"
+    )
+    (tmp_path / "b.py").write_text("def compute_score(**rest):\n    return {'score': 1, 'acc': 0, 'more': 'b'}")
+    with load_reward(config(str(tmp_path / "a.py"), str(tmp_path / "b.py"), weights=(3.0, 0.5))) as rewarder:
+        scored = rewarder.score([RewardInput("a", text, "0") for text in ("2", "1", "0")], seed=0)
+    assert scored.first == [0.5, 1.0, 0.0]
+    assert scored.scores == [2.0, 3.5, 0.0]
+    assert [extra.get("acc") for extra in scored.extra] == [True, False, None]
+    assert (scored.extra[0]["why"], scored.extra[0]["more"]) == ("a", "b")
 
 
 def test_without_weights_each_counts_1() -> None:

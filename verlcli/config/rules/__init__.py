@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from verlcli.config.rules import algorithm, batch, engines, inputs
+from verlcli.config.rules import algorithm, batch, engines, files, inputs, schedule
 from verlcli.config.rules._base import Rule, Verdict
 
 RULES: tuple[Rule, ...] = (
@@ -14,16 +14,21 @@ RULES: tuple[Rule, ...] = (
     inputs.validation_is_held_out,
     inputs.weights_match_functions,
     inputs.something_rewards,
+    files.rewards_exist,
+    files.reward_files_exist,
+    files.model_paths_exist,
+    files.data_files_exist,
     batch.mini_batch_fits,
     batch.mini_batch_divides,
     batch.group_has_company,
     algorithm.clip_range_said_once,
     algorithm.clip_bounds_ordered,
-    algorithm.kl_in_reward_needs_tokens,
     engines.rollout_engine_said_once,
     engines.offload_share_is_used,
     engines.workers_fill_the_buffer,
     engines.verl_keys_have_a_reader,
+    engines.attention_is_known,
+    schedule.warmup_ends,
 )
 
 __all__ = ["RULES", "Rule", "Verdict"]

@@ -11,13 +11,17 @@ from verlcli.config.types import Config
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One conflict; `keys` are the dotted keys in it, the one to change first."""
+    """One conflict; `keys` are the dotted keys in it, the one to change first.
+
+    With `of_presets` False a value that a preset wrote is no cause: it stands for what the user brings.
+    """
 
     code: str
     keys: tuple[str, ...]
     message: str
     suggestion: str | None = None
     severity: Severity = "error"
+    of_presets: bool = True
 
 
 Rule = Callable[[Config], Iterator[Verdict]]

@@ -37,16 +37,3 @@ def clip_bounds_ordered(config: Config) -> Iterator[Verdict]:
             "swap clip_ratio_low and clip_ratio_high if that is not meant",
             "warning",
         )
-
-
-def kl_in_reward_needs_tokens(config: Config) -> Iterator[Verdict]:
-    """VRL112: GRPO gives all tokens of a response one advantage, so a KL in each token's reward is lost."""
-    algorithm = config.algorithm
-    if algorithm.name == "grpo" and algorithm.kl_in == "reward" and algorithm.kl_coef > 0:
-        yield Verdict(
-            "VRL112",
-            ("algorithm.kl_in", "algorithm.name"),
-            "GRPO sums a response's rewards into one advantage, so KL in the reward blurs over all its tokens",
-            "set algorithm.kl_in: loss",
-            "warning",
-        )

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from verlcli.config.rules._base import Verdict
 from verlcli.config.types import Config
+from verlcli.config.wording import any_of, closest
+
+# Those of transformers 5, where a test finds each of them.
+ATTENTION = (
+    "auto",
+    "eager",
+    "sdpa",
+    "flash_attention_2",
+    "flash_attention_3",
+    "flash_attention_4",
+    "flex_attention",
+)
+_HUB_KERNEL = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?(:[\w.-]+)?")
 
 
 def rollout_engine_said_once(config: Config) -> Iterator[Verdict]:
@@ -55,3 +69,17 @@ def verl_keys_have_a_reader(config: Config) -> Iterator[Verdict]:
             "set backend: verl, or remove the section",
             "warning",
         )
+
+
+def attention_is_known(config: Config) -> Iterator[Verdict]:
+    """VRL134: a kernel by its transformers name, or one of the hub as `owner/name`."""
+    name = config.model.attn_implementation
+    if name in ATTENTION or _HUB_KERNEL.fullmatch(name):
+        return
+    close = closest(name, ATTENTION)
+    yield Verdict(
+        "VRL134",
+        ("model.attn_implementation",),
+        f"'{name}' is not one of: {any_of(ATTENTION)}",
+        f"did you mean '{close}'?" if close else "write one of them, or a kernel of the hub as owner/name",
+    )

@@ -45,11 +45,12 @@ def data_is_named_once(config: Config) -> Iterator[Verdict]:
     """VRL121: a generator makes the prompts, so files beside it would be ignored."""
     if config.data.source is not None and (config.data.train_files or config.data.val_files):
         key = "data.train_files" if config.data.train_files else "data.val_files"
+        generator = "data.source and data.source_args" if config.data.source_args else "data.source"
         yield Verdict(
             "VRL121",
             (key, "data.source"),
             f"data.source '{config.data.source}' makes the prompts, so {key} would be ignored",
-            f"remove {key}, or set data.source: null",
+            f"remove {key}, or {generator}" if config.data.train_files else f"remove {key}",
         )
 
 

@@ -53,8 +53,7 @@ def _generated(data: DataConfig, name: str) -> tuple[Dataset, Dataset | None]:
             fix=f"use one of {', '.join(SOURCES)}, or data.train_files",
         )
     train, held_out = SOURCES[name](data.source_args)
-    val = load_rows(data.val_files, prompt_key=data.prompt_key) if data.val_files else held_out
-    return _first(train, data.train_max_samples), _first(val, data.val_max_samples) if len(val) else None
+    return _first(train, data.train_max_samples), _first(held_out, data.val_max_samples) if len(held_out) else None
 
 
 def _first(rows: Dataset, limit: int | None) -> Dataset:

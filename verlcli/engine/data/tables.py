@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import stat
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -173,6 +174,7 @@ _OPENERS: dict[str, Callable[[Path, Sequence[str] | None], Table]] = {
     ".feather": _open_ipc,
 }
 SUFFIXES = tuple(_OPENERS)
+CHECK_PATH = "check the path: one in a config is relative to the config's file, one in a command to where you are"
 
 
 def check_suffix(path: Path) -> str:
@@ -191,22 +193,19 @@ def open_table(file: str | Path, columns: Sequence[str] | None = None) -> Table:
         ConfigError: missing, unreadable, unknown suffix, or not in the format its suffix says.
     """
     path = Path(file)
-    suffix = check_suffix(path)
-    if path.is_dir():
-        raise ConfigError("is a folder, wanted a data file", where=str(path), fix="name the files in it")
     try:
-        return _OPENERS[suffix](path, columns)
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise ConfigError("is a directory, wanted a data file", where=str(path), fix="name the files in it")
+        return _OPENERS[check_suffix(path)](path, columns)
     except FileNotFoundError as error:
-        raise ConfigError(
-            "no such data file", where=str(path), fix="check the path: it is relative to the file that names it"
-        ) from error
+        raise ConfigError("no such file", where=str(path), fix=CHECK_PATH) from error
     except OSError as error:
         raise ConfigError(
             f"cannot be read: {error.strerror or error}", where=str(path), fix="check the file and its permissions"
         ) from error
     except ValueError as error:  # pyarrow.ArrowInvalid is a ValueError
         raise ConfigError(
-            f"is not a {suffix[1:]} file: {str(error).splitlines()[0]}",
+            f"is not a {path.suffix.lower()[1:]} file: {str(error).splitlines()[0]}",
             where=str(path),
             fix="write it again, or give it the suffix of its real format",
         ) from error

@@ -44,8 +44,8 @@ class Rewarder:
     def score(self, inputs: Sequence[RewardInput], *, seed: int) -> RewardOutcome:
         """Scores[B] of a batch. A sample that any function fails on scores 0 and is among the errors.
 
-        With several functions each one's own score is in `extra` under `reward/NAME`. When so many samples time out
-        that `check` will stop the run, the rest are not waited for.
+        With several functions each one's own score is in `extra` under `reward/NAME`, the first one's in `first`. When
+        so many samples time out that `check` will stop the run, the rest are not waited for.
 
         Args:
             seed: of the random state that the functions see; the same seed gives the same scores.
@@ -59,6 +59,7 @@ class Rewarder:
                 scored = self._score_one(sample, (seed * _SEED_STRIDE + index) % 2**32)
             timeouts += scored.timed_out
             outcome.scores.append(scored.value)
+            outcome.first.append(scored.first)
             outcome.extra.append(dict(scored.extra))
             if scored.error is not None:
                 outcome.errors.append(RewardError(index, scored.error))
@@ -66,16 +67,18 @@ class Rewarder:
 
     def _score_one(self, sample: RewardInput, seed: int) -> Scored:
         total = 0.0
+        own: list[float] = []
         extra: dict[str, Any] = {}
         for scorer, weight in zip(self._scorers, self._weights, strict=True):
             scored = scorer.score(sample, seed)
             if scored.error is not None:
                 return scored
             total += weight * scored.value
-            extra.update(scored.extra)
+            own.append(scored.value)
+            extra = {**scored.extra, **extra}
             if len(self._scorers) > 1:
                 extra[f"reward/{scorer.name}"] = scored.value
-        return Scored(total, extra)
+        return Scored(total, extra, first=own[0])
 
     def check(self, outcome: RewardOutcome, batch_size: int) -> None:
         """Refuse to train on a batch with too many failures.

@@ -35,7 +35,8 @@ class RewardOutcome:
 
     scores: list[float]  # [B]
     errors: list[RewardError]  # at most one a sample
-    extra: list[dict[str, Any]]  # [B], what the functions returned beside the score
+    extra: list[dict[str, Any]]  # [B], what the functions returned beside the score; of equal keys the first one's
+    first: list[float] = field(default_factory=list)  # [B], the first function's own score, unweighted; 0 on error
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Scored:
 
     value: float = 0.0
     extra: Mapping[str, Any] = field(default_factory=dict)
+    first: float = 0.0  # of several functions' sum: the first one's own score
     error: str | None = None
     timed_out: bool = False
 
@@ -65,10 +67,8 @@ def read_result(result: Any) -> Scored:
     if isinstance(result, Mapping):
         if "score" not in result:
             return Scored(error=f"returned a dict without 'score'; it has {', '.join(map(str, result)) or 'no keys'}")
-        value, extra = result["score"], {str(key): item for key, item in result.items() if key != "score"}
-    # `item` brings numpy's and torch's scalars to Python's; arrays of several values refuse.
-    if not isinstance(value, numbers.Number) and getattr(value, "size", None) == 1 and hasattr(value, "item"):
-        value = value.item()
+        value, extra = result["score"], {str(key): _plain(item) for key, item in result.items() if key != "score"}
+    value = _plain(value)
     if isinstance(value, complex) or not isinstance(value, numbers.Number):
         return Scored(
             error=f"returned {_short(value)} ({type(value).__name__}), wanted a number or a dict with 'score'"
@@ -76,7 +76,15 @@ def read_result(result: Any) -> Scored:
     value = float(value)  # type: ignore[arg-type]
     if not math.isfinite(value):
         return Scored(error=f"returned {value}, wanted a finite number")
-    return Scored(value, extra)
+    return Scored(value, extra, first=value)
+
+
+def _plain(value: Any) -> Any:
+    """numpy's and torch's scalars as Python's; anything else as it is."""
+    if isinstance(value, numbers.Number) or not hasattr(value, "item"):
+        return value
+    size = value.numel() if hasattr(value, "numel") else getattr(value, "size", None)
+    return value.item() if size == 1 else value
 
 
 def _short(value: Any) -> str:

@@ -20,6 +20,7 @@ class RewardModel:
         self._module = module
         self._tokenizer = tokenizer
         self._batch_size = batch_size
+        tokenizer.truncation_side = "left"  # the response, at the end, is what is judged
         if module.config.get_text_config().pad_token_id is None:
             # Classifiers find a row's last token by the pad token.
             module.config.get_text_config().pad_token_id = tokenizer.pad_token_id
@@ -27,12 +28,11 @@ class RewardModel:
     @torch.no_grad()
     def score(self, prompts: Sequence[str | tuple[Message, ...]], responses: Sequence[str]) -> list[float]:
         """One score for each (prompt, response)."""
-        texts = [self._text(prompt, response) for prompt, response in zip(prompts, responses, strict=True)]
+        ids = [self.encode(prompt, response) for prompt, response in zip(prompts, responses, strict=True)]
         scores: list[float] = []
-        limit = min(self._tokenizer.model_max_length, MAX_LENGTH)
-        for start in range(0, len(texts), self._batch_size):
-            chunk = texts[start : start + self._batch_size]
-            rows = self._tokenizer(chunk, padding=True, truncation=True, max_length=limit, return_tensors="pt")
+        for start in range(0, len(ids), self._batch_size):
+            chunk = {"input_ids": ids[start : start + self._batch_size]}
+            rows = self._tokenizer.pad(chunk, padding=True, return_tensors="pt")
             device = next(self._module.parameters()).device
             logits = self._module(
                 input_ids=rows["input_ids"].to(device), attention_mask=rows["attention_mask"].to(device)
@@ -40,10 +40,19 @@ class RewardModel:
             scores.extend(logits[:, 0].float().tolist())
         return scores
 
-    def _text(self, prompt: str | tuple[Message, ...], response: str) -> str:
+    def encode(self, prompt: str | tuple[Message, ...], response: str) -> list[int]:
+        """Token ids of prompt and response, the last ones where they are more than the model reads."""
+        templated = False
         if isinstance(prompt, str):
-            return prompt + response
-        messages = [*map(dict, prompt), {"role": "assistant", "content": response}]
-        if self._tokenizer.chat_template:
-            return str(self._tokenizer.apply_chat_template(messages, tokenize=False))
-        return "\n".join(message["content"] for message in messages)
+            text = prompt + response
+        else:
+            messages = [*map(dict, prompt), {"role": "assistant", "content": response}]
+            templated = bool(self._tokenizer.chat_template)
+            text = self._templated(messages) if templated else "\n".join(message["content"] for message in messages)
+        limit = min(self._tokenizer.model_max_length, MAX_LENGTH)
+        # A template writes BOS and the like itself.
+        rows = self._tokenizer(text, truncation=True, max_length=limit, add_special_tokens=not templated)
+        return list(rows["input_ids"])
+
+    def _templated(self, messages: list[dict[str, str]]) -> str:
+        return str(self._tokenizer.apply_chat_template(messages, tokenize=False))

@@ -56,9 +56,8 @@ class FileScorer:
         self._timeout = timeout
         self._log = log
         if not self._file.is_file():
-            raise ConfigError(
-                "no such reward file", where=str(self._file), fix="write reward.function as file.py:function"
-            )
+            fix = "check the path: one in a config is relative to the config's file, one in -o to where you are"
+            raise ConfigError("no such reward file", where=str(self._file), fix=fix)
         self._process = _Process([str(self._file), self._function], log)
         self._process.ensure()
 
@@ -73,7 +72,8 @@ class FileScorer:
             return Scored(error=f"{self.name}: its process died while scoring ({death})")
         if "error" in answer:
             return Scored(error=str(answer["error"]))
-        return Scored(float(answer["value"]), answer["extra"])
+        value = float(answer["value"])
+        return Scored(value, answer["extra"], first=value)
 
     def _ask(self, request: bytes) -> dict[str, Any]:
         try:

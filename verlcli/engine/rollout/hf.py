@@ -11,6 +11,7 @@ from torch import Tensor
 
 from verlcli.engine.batch import left_pad
 from verlcli.engine.rollout._base import Rollout, Sampling
+from verlcli.errors import TrainingFailedError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -94,7 +95,7 @@ class HfRollout:
             **NEUTRAL,
         )
         recorder = _LogprobRecorder()
-        with self._autocast(), _without_own_defaults(self._model):
+        with self._autocast(), _without_own_defaults(self._model), _divergence_explained():
             sequences = self._model.generate(
                 input_ids=ids,
                 attention_mask=mask,
@@ -131,6 +132,21 @@ def _warpers(sampling: Sampling) -> list[Any]:
     if sampling.temperature > 0 and sampling.top_p < 1.0:
         warpers.append(TopPLogitsWarper(sampling.top_p))
     return warpers
+
+
+@contextmanager
+def _divergence_explained() -> Iterator[None]:
+    """Sampling from logits that are not finite fails deep inside torch; say what it means."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "probability tensor" not in str(error) and "device-side assert" not in str(error):
+            raise
+        raise TrainingFailedError(
+            "the policy diverged: its logits are not finite, so nothing can be sampled",
+            where="rollout",
+            fix="lower actor.optim.lr, and go on from an earlier checkpoint with --resume STEP",
+        ) from error
 
 
 @contextmanager

@@ -81,18 +81,20 @@ class TorchEngine:
             raise RuntimeError("this engine was built without an optimizer")
         self.module.train(self._recompute)  # recomputation hooks only act in train mode; dropout is 0 in both
         self.optimizer.zero_grad(set_to_none=True)
-        total, stats = 0.0, dict[str, float]()
+        losses, sums = list[Tensor](), dict[str, Tensor]()
         for micro in micro_batches:
             with self.autocast():
                 out = self._forward(micro)
             loss, parts = loss_fn(out, micro)
             loss.backward()
-            total += loss.item()
+            losses.append(loss.detach())
             for name, value in parts.items():
-                stats[name] = stats.get(name, 0.0) + value.item()
+                sums[name] = sums[name] + value if name in sums else value
         self.module.eval()
         trainable = [p for p in self.module.parameters() if p.requires_grad]
         limit = self._optim.clip_grad or math.inf
+        total = torch.stack(losses).sum().item()
+        stats = {name: float(value.item()) for name, value in sums.items()}
         grad_norm = nn.utils.clip_grad_norm_(trainable, limit).item()
         applied = math.isfinite(total) and math.isfinite(grad_norm)
         if applied:
@@ -153,10 +155,11 @@ class TorchEngine:
 def policy_forward(module: nn.Module, temperature: float, *, entropy_gradient: bool = False) -> Forward:
     """Forward pass of a policy: batch -> (logprobs `[B, R]`, entropy `[B, R]`) of the response at `temperature`.
 
+    Passes without gradients want log-probs alone, so their entropy is None.
     The entropy carries a gradient only if asked to (entropy bonus): it costs as much memory as the log-probs.
     """
 
-    def forward(batch: Batch) -> tuple[Tensor, Tensor]:
+    def forward(batch: Batch) -> tuple[Tensor, Tensor | None]:
         width = batch.response_width
         logits = module(
             input_ids=batch.input_ids,
@@ -165,9 +168,11 @@ def policy_forward(module: nn.Module, temperature: float, *, entropy_gradient: b
             logits_to_keep=width + 1,
             use_cache=False,
         ).logits[:, -width - 1 : -1]
-        with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
-            entropy = entropy_of(logits, temperature=temperature)
-        return logprobs_of(logits, batch.responses, temperature=temperature), entropy
+        logprobs = logprobs_of(logits, batch.responses, temperature=temperature)
+        if not torch.is_grad_enabled():
+            return logprobs, None
+        with torch.set_grad_enabled(entropy_gradient):
+            return logprobs, entropy_of(logits, temperature=temperature)
 
     return forward
 
