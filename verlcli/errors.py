@@ -67,9 +67,7 @@ class ConfigError(VerlCliError):
 
     def __str__(self) -> str:
         """The summary with a line for each problem, for those who call this from Python."""
-        from verlcli.config.report import text_line  # it imports this module
-
-        lines = [text_line(problem) for problem in self.problems[:_MOST_PROBLEMS]]
+        lines = [str(problem) for problem in self.problems[:_MOST_PROBLEMS]]
         more = len(self.problems) - len(lines)
         return self._text([*lines, f"... and {more} more"] if more else lines)
 

@@ -58,6 +58,45 @@ def test_the_json_is_one_document_that_matches_its_schema(config: str) -> None:
     assert plan["command"] == "verl train mine.yaml"
 
 
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (("distributed={device: cuda, gpus_per_node: 2}",), "one process on one device"),
+        (("backend=verl", "distributed.device=auto"), "cannot start it"),
+    ],
+)
+def test_a_plan_that_cannot_start_here_says_so_last_and_is_a_plan_still(
+    config: str, overrides: tuple[str, ...], words: str
+) -> None:
+    options = [part for override in overrides for part in ("-o", override)]
+    result = verl(config, *options)
+    assert result.exit_code == 0, result.stderr
+    last = result.stdout.splitlines()[-1]
+    assert "cannot start here, `verl train` will refuse: " in last
+    assert words in last
+    note = document(verl(config, *options, "--json"))["notes"][-1]
+    assert (note["severity"], note["message"] in last) == ("warning", True)
+
+
+def test_a_plan_that_can_start_here_says_nothing_of_it(config: str) -> None:
+    assert "cannot start" not in verl(config).stdout
+    assert document(verl(config, "--json"))["notes"] == []
+
+
+def test_the_backend_has_a_flag_as_in_train(config: str) -> None:
+    plan = document(verl(config, "--backend", "verl", "-o", "distributed.device=auto", "--json"))
+    assert plan["backend"] == "verl"
+    assert plan["command"] == "verl train mine.yaml -o distributed.device=auto --backend verl"
+    assert verl(config, "--backend", "vrl").exit_code == 2
+
+
+def test_warnings_are_no_errors_in_the_count(config: str) -> None:
+    result = verl(config, "-o", "verl.a=1", "-o", "rollout.n=x")
+    assert result.exit_code == 2
+    assert "error: the config has 1 error\n" in result.stderr
+    assert result.stderr.count("VRL002") == 1
+
+
 def test_nothing_is_written(config: str, tmp_path: Path) -> None:
     verl(config)
     assert [path.name for path in tmp_path.iterdir()] == [config]

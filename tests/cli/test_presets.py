@@ -35,6 +35,13 @@ def test_show_prints_the_file_as_it_is() -> None:
     assert run("show", "70b-cluster").stdout == preset_path("70b-cluster").read_text(encoding="utf-8")
 
 
+def test_show_as_json_has_the_keys_as_written() -> None:
+    document = json.loads(run("show", "70b-cluster", "--json").stdout)
+    assert (document["schema_version"], document["name"]) == (1, "70b-cluster")
+    assert document["description"].startswith("70B")
+    assert document["values"]["actor_rollout_ref"]["ulysses_sequence_parallel_size"] == 4
+
+
 def test_copy_writes_a_file_that_validates_and_never_overwrites() -> None:
     assert run("copy", "cpu-gpu-hybrid").exit_code == 0
     assert CliRunner().invoke(app, ["validate", "cpu-gpu-hybrid.yaml"]).exit_code == 0

@@ -12,7 +12,6 @@ from verlcli.config import load_config
 from verlcli.config.keys import known_keys, schema_at
 from verlcli.config.problems import Problem
 from verlcli.config.renames import RENAMES
-from verlcli.config.report import text_line
 from verlcli.errors import ConfigError
 
 COMPLETE = "model: {path: some/model}\ndata: {source: arithmetic}\n"
@@ -98,8 +97,8 @@ SENTENCES = {
         "1:17 error VRL002 trainer.seed: a mapping is not a whole number",
     ),
     "wrong item of a list": (
-        "data:\n  val_files:\n    - a.jsonl\n    - 3\n",
-        "4:7 error VRL002 data.val_files.1: 3 is not text",
+        "trainer:\n  loggers:\n    - jsonl\n    - 3\n",
+        "4:7 error VRL002 trainer.loggers.1: 3 is not text",
     ),
     "below the range": (
         "model: {lora_rank: -1}\n",
@@ -158,6 +157,16 @@ SENTENCES = {
         "fsdp_config: {param_offload: 1}\n",
         "1:30 error VRL002 fsdp_config.param_offload: 1 is not true or false",
     ),
+    "interpolation": (
+        "model: {dtype: '${DTYPE}'}\n",
+        "1:16 error VRL007 model.dtype: '${DTYPE}': ${...} is not expanded; "
+        "write the value, or give it from the shell: -o model.dtype=$NAME",
+    ),
+    "interpolation for a number": (
+        "actor: {optim: {lr: '${LR}'}}\n",
+        "1:21 error VRL007 actor.optim.lr: '${LR}': ${...} is not expanded; "
+        "write the value, or give it from the shell: -o actor.optim.lr=$NAME",
+    ),
     "shared section that is none": (
         "actor_rollout_ref: 3\n",
         "1:20 error VRL002 actor_rollout_ref: 3 is not a mapping of keys",
@@ -168,7 +177,7 @@ SENTENCES = {
 @pytest.mark.parametrize("case", SENTENCES)
 def test_problem_reads_like_a_colleague_and_points_at_its_cause(load: Any, tmp_path: Path, case: str) -> None:
     text, sentence = SENTENCES[case]
-    lines = [text_line(problem).removeprefix(f"{tmp_path / 'a.yaml'}:") for problem in problems_of(load, text)]
+    lines = [str(problem).removeprefix(f"{tmp_path / 'a.yaml'}:") for problem in problems_of(load, text)]
     assert lines == [sentence]
 
 
@@ -203,6 +212,29 @@ def test_extends_outside_a_file_is_refused(load: Any) -> None:
 def test_value_of_a_key_does_not_shout_a_screen_full(load: Any) -> None:
     (problem,) = problems_of(load, f"rollout: {{n: {'x' * 500}}}\n")
     assert len(problem.message) < 120
+
+
+def test_interpolation_goes_through_to_who_expands_it(load: Any) -> None:
+    assert problems_of(load, "backend: verl\nverl: {trainer: {name: '${oc.env:NAME}'}}\n") == []
+
+
+def test_an_error_says_its_problems_to_who_prints_it(load: Any) -> None:
+    loaded = load(f"{COMPLETE}verl: {{a: 1}}\nrollout: {{n: x}}\n")
+    with pytest.raises(ConfigError) as caught:
+        loaded.require()
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "the config has 1 error"
+    assert [line.strip() for line in lines[1:-1]] == [str(problem) for problem in loaded.problems]
+    assert lines[-1].startswith("  fix: ")
+    assert caught.value.summary.splitlines() == [lines[0], lines[-1]]
+
+
+def test_an_error_with_many_problems_lists_twenty(load: Any) -> None:
+    keys = ", ".join(f"zz{number}: 1" for number in range(30))
+    with pytest.raises(ConfigError) as caught:
+        load(f"{COMPLETE}rollout: {{{keys}}}\n").require()
+    assert "  ... and 10 more" in str(caught.value).splitlines()
+    assert str(caught.value).count("VRL001") == 20
 
 
 def test_require_raises_with_all_problems_and_says_how_many(load: Any) -> None:
@@ -245,7 +277,7 @@ def test_any_values_anywhere_give_problems_or_a_config(settings: list[tuple[tupl
         loaded = load_config([{"model": {"path": "a/b"}, "data": {"source": "arithmetic"}}, *layers], env={})
     except ConfigError:
         return  # of `extends`
-    assert all(text_line(problem) for problem in loaded.problems)
+    assert all(str(problem) for problem in loaded.problems)
     if loaded.ok:
         assert loaded.config == load_config([loaded.values], env={}).config
 

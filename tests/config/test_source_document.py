@@ -30,10 +30,12 @@ SNIPPETS: dict[str, tuple[str, dict[str, Any]]] = {
           ppo_micro_batch_size_per_gpu: 64
           use_dynamic_bsz: true
           fsdp_config: {param_offload: false, mixed_precision: bf16}
-        data: {train_batch_size: 512}
         """,
         {
             "model.path": "meta-llama/Llama-2-7b-chat-hf",
+            "model.lora_rank": 64,
+            "rollout.tensor_model_parallel_size": 2,
+            "training.ppo_mini_batch_size": 512,
             "rollout.gpu_memory_utilization": 0.9,
             "training.ppo_micro_batch_size_per_gpu": 64,
             "training.fsdp_config.mixed_precision": "bf16",

@@ -42,8 +42,9 @@ def test_a_lora_reference_is_the_actor_with_its_adapter_off(plan_of: PlanOf, cpu
     assert reference.reason.startswith("the actor with its adapter off")
 
 
-def test_a_lora_run_with_another_reference_model_loads_it(plan_of: PlanOf, cpu: Machine) -> None:
-    reference = plan_of(cpu, "model.lora_rank=8", "reference.path=other").role("reference")
+@pytest.mark.parametrize("path", ["other", "tiny"])
+def test_a_lora_run_with_a_reference_path_loads_it(plan_of: PlanOf, cpu: Machine, path: str) -> None:
+    reference = plan_of(cpu, "model.lora_rank=8", f"reference.path={path}", "reference.dtype=bf16").role("reference")
     assert reference is not None
     assert "adapter" not in reference.reason
 
@@ -66,6 +67,10 @@ def test_a_lora_run_with_another_reference_model_loads_it(plan_of: PlanOf, cpu: 
         ("model.lora_alpha=64", "model.lora_rank is 0"),
         ("critic.optim.lr=0.1", "grpo has no critic"),
         ("reward_model.dtype=fp16", "reward_model.path is not set"),
+        ("data.prompt_key=question", "makes the prompts"),
+        ("reward.timeout=1", "without a limit"),
+        ("critic.use_flash_attention=true", "model.attn_implementation"),
+        ("reward_model.use_flash_attention=true", "transformers' own attention"),
     ],
 )
 def test_a_key_without_effect_is_named(plan_of: PlanOf, cpu: Machine, override: str, words: str) -> None:
@@ -85,6 +90,31 @@ def test_a_key_set_to_its_default_is_not_worth_a_note(plan_of: PlanOf, cpu: Mach
 def test_without_kl_the_reference_keys_have_no_effect(plan_of: PlanOf, cpu: Machine) -> None:
     notes = plan_of(cpu, "algorithm.kl_coef=0", "algorithm.kl_estimator=k1", "reference.dtype=fp32").notes
     assert [note.path for note in notes] == ["algorithm.kl_estimator", "reference.dtype"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "paths"),
+    [
+        (["training={ppo_micro_batch_size_per_gpu: 8, max_token_len_per_gpu: 99}"], ["training.max_token_len_per_gpu"]),
+        (["training.max_token_len_per_gpu=99"], []),
+        (["reward={timeout: 1, function: [numeric, math_verify]}"], []),
+        (["model.lora_rank=8", "reference={dtype: fp32, engine: hf}"], ["reference.dtype", "reference.engine"]),
+        (["model.lora_rank=8", "actor_rollout_ref.dtype=fp32"], []),
+        (["data={source: null, train_files: [a], val_max_samples: 9}", "trainer.test_freq=5"], ["trainer.test_freq"]),
+        (["data={source: null, train_files: [a], val_files: [b]}", "trainer.test_freq=5"], []),
+        (["trainer.test_freq=5", "data.val_max_samples=9"], []),
+    ],
+)
+def test_what_else_is_set_can_leave_a_key_without_effect(
+    plan_of: PlanOf, cpu: Machine, overrides: list[str], paths: list[str]
+) -> None:
+    notes = {note.path for note in plan_of(cpu, *overrides).notes} - {"data.val_max_samples"}
+    assert sorted(notes) == paths
+
+
+def test_dynamic_micro_batches_of_verl_follow_the_token_limit(plan_of: PlanOf, eight_a100: Machine) -> None:
+    training = "training={ppo_micro_batch_size_per_gpu: 8, max_token_len_per_gpu: 99, use_dynamic_bsz: true}"
+    assert plan_of(eight_a100, "backend=verl", training).notes == ()
 
 
 def test_ppo_has_no_groups_to_norm_by(plan_of: PlanOf, cpu: Machine) -> None:
@@ -126,6 +156,15 @@ def test_the_documents_presets_plan_anywhere(preset: str, machine: str, request:
 
 
 SNIPPETS = {
+    "single node": """
+        model: {path: meta-llama/Llama-2-7b-chat-hf, lora_rank: 64, enable_gradient_checkpointing: true}
+        rollout: {name: vllm, tensor_model_parallel_size: 2, max_num_batched_tokens: 16384, gpu_memory_utilization: 0.9}
+        training:
+          ppo_mini_batch_size: 512
+          ppo_micro_batch_size_per_gpu: 64
+          use_dynamic_bsz: true
+          fsdp_config: {param_offload: false, mixed_precision: bf16}
+        """,
     "dataflow": "rollout: {num_workers: 4, buffer_size: 1024, batch_size_per_worker: 32, use_async_rollout: true}",
     "engines": "{actor: {rollout_engine: vllm}, critic: {training_engine: mcore}, reward_model: {engine: hf}}",
     "cluster": "{actor_rollout_ref: {ulysses_sequence_parallel_size: 4, fsdp_wrap_policy: TRANSFORMER_BASED_WRAP},"
@@ -148,7 +187,8 @@ def test_the_documents_snippets_plan_as_written(
 ) -> None:
     file = tmp_path / "snippet.yaml"
     file.write_text(snippet)
-    loaded = load_config([file], ["model.path=tiny", "data.source=arithmetic"], env={})
+    # A snippet that names no model or data gets them from below; nothing it says is changed.
+    loaded = load_config([{"model": {"path": "tiny"}, "data": {"source": "arithmetic"}}, file], env={})
     where = request.getfixturevalue(machine)
     plan = make_plan(loaded.config, name=loaded.name, machine=where, argv=[], origins=loaded.origins)
     assert plan.batch.updates == 1
@@ -167,10 +207,13 @@ def test_a_note_that_several_roles_share_is_said_once(plan_of: PlanOf, v100: Mac
     assert [note.path for note in plan.notes] == ["model.dtype"]
 
 
-def test_a_path_with_brackets_is_shown_as_it_is(plan_of: PlanOf, cpu: Machine) -> None:
-    console = Console(width=200, record=True, file=io.StringIO(), soft_wrap=True)
-    console.print(plan_report(plan_of(cpu, "reward.function='/data[red]/score.py:judge'")))
-    assert "/data[red]/score.py:judge" in console.export_text()
+def test_a_path_with_brackets_is_shown_as_it_is(plan_of: PlanOf, cpu: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "data[red]" / "score.py"
+    file.parent.mkdir()
+    file.write_text("")
+    console = Console(width=400, record=True, file=io.StringIO(), soft_wrap=True)
+    console.print(plan_report(plan_of(cpu, f"reward.function='{file}:judge'")))
+    assert "data[red]/score.py:judge" in console.export_text()
 
 
 @pytest.mark.parametrize("width", [60, 100, 200])

@@ -6,15 +6,13 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from verlcli.cli.completion import complete_config, complete_override
 from verlcli.cli.console import warn, write_json
-
-if TYPE_CHECKING:
-    from verlcli.plan import Plan
+from verlcli.cli.plan import show_plan
 
 
 def train(
@@ -97,7 +95,7 @@ def _train(
     argv = _start_arguments(config, override, flags)
     plan = make_plan(loaded.config, name=loaded.name, machine=machine, argv=argv, origins=loaded.origins)
     if dry_run:
-        _show_plan(plan, json_output=json_output)
+        show_plan(plan, machine, json_output=json_output)
         return
     for note in plan.notes:
         if note.severity == "warning":
@@ -123,14 +121,3 @@ def _start_arguments(config: list[str], override: list[str], flags: Mapping[str,
         if value is not None:
             options += [f"--{key.rsplit('.', 1)[-1].replace('_', '-')}", str(value)]
     return [*config, *options]
-
-
-def _show_plan(plan: Plan, *, json_output: bool) -> None:
-    from verlcli.plan.report import plan_document, plan_report
-
-    if json_output:
-        write_json(plan_document(plan))
-    else:
-        from verlcli.cli.console import show
-
-        show(plan_report(plan))

@@ -32,6 +32,17 @@ class Problem:
     suggestion: str | None = None
     origin: str | None = None
 
+    def __str__(self) -> str:
+        """One line, as compilers write it: `a.yaml:14:3 error VRL001 algorithm.clip_rato: unknown key; ...`."""
+        place = f"{self.file}:{self.line}:{self.column}" if self.file else self.origin
+        key = f"{self.path}: " if self.path else ""
+        return f"{f'{place} ' if place else ''}{self.severity} {self.code} {key}{self.sentence}"
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong and what to write instead."""
+        return f"{self.message}; {self.suggestion}" if self.suggestion else self.message
+
     def to_json(self) -> dict[str, Any]:
         """Plain dict with the keys of `schemas/validate.schema.json`."""
         return asdict(self)

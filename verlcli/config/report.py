@@ -15,15 +15,7 @@ SCHEMA_VERSION = 1
 
 def text_report(problems: Sequence[Problem]) -> str:
     """One line a problem, `preset.yaml:14:3 error VRL001 algorithm.clip_rato: unknown key; ...`, then a count."""
-    return "\n".join([*(text_line(problem) for problem in problems), count(problems)])
-
-
-def text_line(problem: Problem) -> str:
-    """One problem on one line, as compilers write it."""
-    place = f"{problem.file}:{problem.line}:{problem.column}" if problem.file else problem.origin
-    head = f"{place} " if place else ""
-    key = f"{problem.path}: " if problem.path else ""
-    return f"{head}{problem.severity} {problem.code} {key}{_sentence(problem)}"
+    return "\n".join([*map(str, problems), count(problems)])
 
 
 def json_report(problems: Sequence[Problem]) -> dict[str, Any]:
@@ -66,15 +58,11 @@ def _plural(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number > 1 else ''}" if number else ""
 
 
-def _sentence(problem: Problem) -> str:
-    return f"{problem.message}; {problem.suggestion}" if problem.suggestion else problem.message
-
-
 def _annotation(problem: Problem) -> str:
     place = f"file={_property(problem.file)},line={problem.line},col={problem.column}," if problem.file else ""
     origin = "" if problem.file or not problem.origin else f"{problem.origin}: "
     key = f"{problem.path}: " if problem.path else ""
-    return f"::{problem.severity} {place}title={problem.code}::{_data(f'{origin}{key}{_sentence(problem)}')}"
+    return f"::{problem.severity} {place}title={problem.code}::{_data(f'{origin}{key}{problem.sentence}')}"
 
 
 def _data(text: str) -> str:

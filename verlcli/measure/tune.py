@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -186,7 +186,8 @@ def _check_space(sources: Sequence[str], overrides: Sequence[str], space: Mappin
 
 def _wrong_alone(sources: Sequence[str], overrides: Sequence[str], key: str, value: Any) -> list[Problem]:
     loaded = load_config(sources, [*overrides, *_as_overrides({key: value})])
-    return [p for p in loaded.problems if p.severity == "error" and p.code in WRONG_ALONE]
+    wrong = [p for p in loaded.problems if p.severity == "error" and p.code in WRONG_ALONE]
+    return [replace(problem, origin="--search-space") for problem in wrong]
 
 
 def _plan(sources: Sequence[str], overrides: Sequence[str], values: Mapping[str, Any]) -> Plan:

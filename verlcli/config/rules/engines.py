@@ -9,7 +9,7 @@ from verlcli.config.rules._base import Verdict
 from verlcli.config.types import Config
 from verlcli.config.wording import any_of, closest
 
-# Those of transformers 5, where a test finds each of them.
+# Those of transformers 5; a test finds new ones.
 ATTENTION = (
     "auto",
     "eager",
