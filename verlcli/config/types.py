@@ -1,6 +1,7 @@
 """The typed, frozen `Config`. Defaults live in `schemas/config.schema.json` alone, so no field here has one.
 
-A test holds the fields and the schema's properties equal.
+A test holds the fields and the schema's properties equal. No slots: making such classes takes twice as long, and
+every command waits for it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Literal
 DType = Literal["auto", "fp32", "bf16", "fp16"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelConfig:
     path: str | None  # folder, hub id, or .gguf file; relative paths are relative to the file that names them
     shape: Mapping[str, Any] | None
@@ -26,7 +27,7 @@ class ModelConfig:
     trust_remote_code: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DataConfig:
     train_files: tuple[str, ...]
     val_files: tuple[str, ...]
@@ -46,7 +47,7 @@ class DataConfig:
     seed: int | None  # None: trainer.seed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AlgorithmConfig:
     name: Literal["grpo", "ppo"]
     gamma: float
@@ -64,7 +65,7 @@ class AlgorithmConfig:
     loss_agg_mode: Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OptimConfig:
     lr: float
     weight_decay: float
@@ -75,7 +76,7 @@ class OptimConfig:
     warmup_steps: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ActorConfig:
     device_map: str | None
     training_engine: str | None  # None: the planner chooses
@@ -87,7 +88,7 @@ class ActorConfig:
     optim: OptimConfig
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CriticConfig:
     path: str | None  # None: model.path
     device_map: str | None
@@ -99,7 +100,7 @@ class CriticConfig:
     optim: OptimConfig
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReferenceConfig:
     path: str | None  # None: model.path
     device_map: str | None
@@ -110,7 +111,7 @@ class ReferenceConfig:
     fsdp_wrap_policy: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RewardModelConfig:
     path: str | None  # None: no reward model
     device_map: str | None
@@ -121,7 +122,7 @@ class RewardModelConfig:
     fsdp_wrap_policy: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RewardConfig:
     function: tuple[str, ...]  # built-in names or "file.py:function"; the score is their weighted sum
     weights: tuple[float, ...] | None  # None: 1 each
@@ -129,7 +130,7 @@ class RewardConfig:
     max_error_fraction: float  # of a batch; above it training stops
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RolloutConfig:
     name: str | None  # None: the planner chooses
     n: int  # samples a prompt
@@ -150,7 +151,7 @@ class RolloutConfig:
     max_staleness: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FsdpConfig:
     param_offload: bool
     optimizer_offload: bool
@@ -159,7 +160,7 @@ class FsdpConfig:
     fsdp_size: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TrainingConfig:
     ppo_mini_batch_size: int | None  # prompts an update, over all ranks (as in verl); None: data.train_batch_size
     ppo_micro_batch_size_per_gpu: int | None  # sequences a forward pass; None: the planner chooses
@@ -169,7 +170,7 @@ class TrainingConfig:
     fsdp_config: FsdpConfig
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DistributedConfig:
     backend: Literal["auto", "nccl", "gloo"]
     timeout: int  # seconds
@@ -180,7 +181,7 @@ class DistributedConfig:
     ray_address: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TrainerConfig:
     total_steps: int
     save_freq: int  # steps; 0: only at the end
@@ -192,7 +193,7 @@ class TrainerConfig:
     resume: Literal["auto", "never"] | int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MonitorConfig:
     log_interval: int
     metrics: tuple[str, ...]
@@ -200,7 +201,7 @@ class MonitorConfig:
     rollback: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Config:
     backend: Literal["local", "verl"]
     model: ModelConfig
