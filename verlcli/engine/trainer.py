@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import re
 import shlex
 import time
 import traceback
@@ -20,6 +17,7 @@ from verlcli.engine import checkpoint, run_directory
 from verlcli.engine.data import load_datasets
 from verlcli.engine.dataflow import run_in_turn
 from verlcli.engine.evaluate import evaluate
+from verlcli.engine.failures import explain
 from verlcli.engine.manifest import Manifest
 from verlcli.engine.memory import peak_memory_gib
 from verlcli.engine.observer import Observer
@@ -32,7 +30,7 @@ from verlcli.engine.schedule import learning_rate
 from verlcli.engine.signals import StopRequest
 from verlcli.engine.stages import StepState, build_stages
 from verlcli.engine.summary import TrainResult, metrics_row, summarize
-from verlcli.errors import ConfigError, DoesNotFitError, InterruptedRunError, TrainingFailedError, VerlCliError
+from verlcli.errors import ConfigError, InterruptedRunError, TrainingFailedError, VerlCliError
 from verlcli.plan import Plan, make_plan, require_devices, require_local, this_machine
 from verlcli.plan.report import plan_document
 
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from verlcli.engine.training import TorchEngine, UpdateResult
 
 MAX_FAILED_UPDATES = 3  # in a row
-STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG}
 
 
 class PPOTrainer:
@@ -356,7 +353,7 @@ class PPOTrainer:
 
     def _record_failure(self, run: RunDirectory, manifest: Manifest | None, error: BaseException) -> BaseException:
         """Keep the traceback and the exit code; returns the error to raise."""
-        shown = _explain(error, run.path, self.step)
+        shown = explain(error, run.path, self.step)
         status = "interrupted" if isinstance(shown, InterruptedRunError) else "failed"
         exit_code = shown.exit_code if isinstance(shown, VerlCliError) else 1
         try:
@@ -375,41 +372,6 @@ class PPOTrainer:
         except OSError:
             pass  # the disk that cannot take this is what `shown` is about
         return shown
-
-
-def _explain(error: BaseException, run_dir: Path, step: int) -> BaseException:
-    """The error as a user should read it."""
-    if isinstance(error, KeyboardInterrupt):
-        return InterruptedRunError(
-            f"stopped at once, {f'after step {step}' if step else 'before a step was finished'}",
-            where=str(run_dir),
-            fix="run the same command again" + (" to go on from the last checkpoint" if step else ""),
-        )
-    if isinstance(error, torch.OutOfMemoryError):
-        return DoesNotFitError(
-            f"out of memory in step {step + 1}: {str(error).splitlines()[0]}",
-            where=str(run_dir),
-            fix="lower training.ppo_micro_batch_size_per_gpu or rollout.batch_size, set "
-            "model.enable_gradient_checkpointing: true, or use LoRA (model.lora_rank); checkpoints are kept",
-        )
-    code = _errno(error)
-    named = getattr(error, "filename", None)
-    if code in STORAGE_ERRORS and (named is None or Path(named).is_relative_to(run_dir)):
-        return TrainingFailedError(
-            f"cannot write the run's files: {os.strerror(code)} ({named or run_dir}); earlier checkpoints are whole",
-            where=f"step {step}",
-            fix="free space or mend the permissions, then run the same command again; "
-            "trainer.keep_checkpoints says how many stay",
-        )
-    return error
-
-
-def _errno(error: BaseException) -> int:
-    """The system's error number, 0 if none; safetensors gives it in its text only."""
-    if isinstance(error, OSError):
-        return error.errno or 0
-    found = re.search(r"\(os error (\d+)\)", str(error)) if type(error).__name__ == "SafetensorError" else None
-    return int(found.group(1)) if found else 0
 
 
 def _nothing() -> None:
