@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verlcli.cli.completion import complete_config, complete_override
+from verlcli.cli.completion import complete_config
 from verlcli.cli.console import show, write_json
+from verlcli.cli.options import Json, Overrides
 from verlcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,17 +30,8 @@ def diagnose(
             autocompletion=complete_config,
         ),
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-o",
-            "--override",
-            metavar="KEY=VALUE",
-            help="Override a key of CONFIG; ~KEY removes it.",
-            autocompletion=complete_override,
-        ),
-    ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    overrides: Overrides = None,
+    json_output: Json = False,
 ) -> None:
     """Look at this machine: Python, torch, driver, GPUs, memory, disk, optional packages; exit 1 on any FAIL."""
     from verlcli.diagnose import report, run_probes

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verlcli.cli.completion import complete_config, complete_override
 from verlcli.cli.console import show, warn, write, write_json
+from verlcli.cli.options import Backend, Configs, Json, Overrides
 
 if TYPE_CHECKING:
     from verlcli.config import Loaded
@@ -16,27 +16,13 @@ if TYPE_CHECKING:
 
 
 def plan(
-    config: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="CONFIG", help="YAML files (later ones win) or a preset's name.", autocompletion=complete_config
-        ),
-    ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-o",
-            "--override",
-            metavar="KEY=VALUE",
-            help="Override a key; ~KEY removes it.",
-            autocompletion=complete_override,
-        ),
-    ] = None,
-    backend: Annotated[str | None, typer.Option(help="local or verl; same as -o backend=…")] = None,
+    config: Configs,
+    overrides: Overrides = None,
+    backend: Backend = None,
     explain: Annotated[
         str | None, typer.Option(metavar="KEY", help="Show every layer that the value of KEY came through.")
     ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    json_output: Json = False,
 ) -> None:
     """Work out batches, placement, engines and dtypes before anything is loaded.
 

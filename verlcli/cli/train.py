@@ -10,33 +10,19 @@ from typing import Annotated, Any
 
 import typer
 
-from verlcli.cli.completion import complete_config, complete_override
 from verlcli.cli.console import warn, write_json
+from verlcli.cli.options import Backend, Configs, Json, Overrides
 from verlcli.cli.plan import show_plan
 
 
 def train(
-    config: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="CONFIG", help="YAML files (later ones win) or a preset's name.", autocompletion=complete_config
-        ),
-    ],
-    override: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-o",
-            "--override",
-            metavar="KEY=VALUE",
-            help="Override a key; ~KEY removes it.",
-            autocompletion=complete_override,
-        ),
-    ] = None,
-    backend: Annotated[str | None, typer.Option(help="local or verl; same as -o backend=…")] = None,
+    config: Configs,
+    override: Overrides = None,
+    backend: Backend = None,
     resume: Annotated[str | None, typer.Option(metavar="auto|never|STEP", help="Go on from a checkpoint.")] = None,
     output_dir: Annotated[str | None, typer.Option(metavar="DIR", help="Run directory (default runs/NAME).")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
-    json_output: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    json_output: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings, errors and the result.")] = False,
 ) -> None:
     """Train as the YAML says, after checking and planning it.

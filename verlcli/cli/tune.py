@@ -8,6 +8,7 @@ import typer
 
 from verlcli.cli.completion import complete_config
 from verlcli.cli.console import APP_SETTINGS, guarded, log, warn, write, write_json
+from verlcli.cli.options import Json, Overrides
 from verlcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,14 +21,14 @@ def tune(
         typer.Argument(metavar="CONFIG", help="YAML files or a preset's name.", autocompletion=complete_config),
     ] = None,
     config_option: Annotated[str | None, typer.Option("--config", help="The same, as an option.")] = None,
-    override: Annotated[list[str] | None, typer.Option("-o", "--override", metavar="KEY=VALUE")] = None,
+    override: Overrides = None,
     target: Annotated[str, typer.Option(help="tokens_per_second or step_time.")] = "tokens_per_second",
     max_trials: Annotated[int, typer.Option("--max-trials", "--max_trials", min=2)] = 20,
     search_space: Annotated[
         str | None,
         typer.Option("--search-space", "--search_space", metavar="JSON", help="{'rollout.batch_size': [32, 64]}"),
     ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    json_output: Json = False,
 ) -> None:
     """Measure combinations of values by short real trainings and print the best.
 

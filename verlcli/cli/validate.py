@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verlcli.cli.completion import complete_config, complete_override
+from verlcli.cli.completion import complete_config
 from verlcli.cli.console import write, write_json
+from verlcli.cli.options import Json, Overrides
 
 if TYPE_CHECKING:
     from verlcli.config import Problem
@@ -31,18 +32,9 @@ def validate(
             autocompletion=complete_config,
         ),
     ],
-    override: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-o",
-            "--override",
-            metavar="KEY=VALUE",
-            help="Override a key; ~KEY removes it.",
-            autocompletion=complete_override,
-        ),
-    ] = None,
+    override: Overrides = None,
     output_format: Annotated[Format, typer.Option("--format", help="How problems are printed.")] = Format.text,
-    json_output: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    json_output: Json = False,
 ) -> None:
     """Check configs: every problem at once, each with its place and what to write instead.
 
