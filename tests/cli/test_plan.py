@@ -122,7 +122,7 @@ def test_explain_shows_every_layer_and_which_one_holds(config: str) -> None:
 
 
 def test_explain_of_a_section_shows_its_keys(config: str) -> None:
-    found = document(verl(config, "--explain", "rollout", "--json"), "explain")
+    found = document(verl(config, "--explain", "rollout", "--json"), "plan-explain")
     keys = {entry["key"]: entry for entry in found["keys"]}
     assert keys["rollout.n"]["value"] == 4
     assert [layer["kind"] for layer in keys["rollout.n"]["layers"]] == ["default", "file"]
@@ -176,3 +176,35 @@ def test_planning_loads_no_torch(config: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_emit_prints_the_command_that_starts_verl(config: str) -> None:
+    result = verl(
+        config, "--emit", "verl", "-o", "data.source=null", "-o", "data.train_files=hf://a", "-o", "rollout.name=vllm"
+    )
+    assert result.exit_code == 0, result.stderr
+    lines = [line.strip().removesuffix(" \\") for line in result.stdout.splitlines()]
+    assert lines[0] == "python3 -m verl.trainer.main_ppo"
+    assert {"++data.train_batch_size=16", "++actor_rollout_ref.rollout.n=4", "++data.train_files=hf://a"} <= set(lines)
+    assert all(line.startswith(("++", "'++")) for line in lines[1:])
+
+
+def test_emit_as_json_matches_its_schema_and_names_what_is_left_out(config: str) -> None:
+    files = ("-o", "data.source=null", "-o", "data.train_files=hf://a", "-o", "rollout.name=vllm")
+    result = verl(config, "--emit", "verl", "--json", *files, "-o", "rollout.max_staleness=2")
+    emitted = document(result, "plan-emit")
+    assert (emitted["name"], emitted["verl_version"], emitted["engine"]) == ("mine", "0.9.1", "dp")
+    assert "++actor_rollout_ref.rollout.n=4" in emitted["overrides"]
+    assert emitted["command"].startswith("python3 -m verl.trainer.main_ppo \\\n")
+    assert emitted["left_out"] == ["rollout.max_staleness"]
+    assert "rollout.max_staleness: verl has no key that says the same" in result.stderr
+
+
+def test_emit_follows_the_version_and_refuses_a_wrong_config(config: str) -> None:
+    files = ("-o", "data.source=null", "-o", "data.train_files=hf://a", "-o", "rollout.name=vllm")
+    cosine = ("-o", "actor.optim.lr_scheduler=cosine")
+    old = verl(config, "--emit", "verl", *files, *cosine, "--verl-version", "0.5.0")
+    assert "++actor_rollout_ref.actor.optim.warmup_style=cosine" in old.stdout
+    wrong = verl(config, "--emit", "verl", "-o", "rollout.n=none")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert verl(config, "--emit", "trl").exit_code == 2

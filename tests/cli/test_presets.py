@@ -29,6 +29,7 @@ def test_list_has_a_described_line_a_preset() -> None:
 def test_list_as_json() -> None:
     document = json.loads(run("list", "--json").stdout)
     assert [preset["name"] for preset in document["presets"]] == list(preset_names())
+    assert [preset["name"] for preset in document["presets"] if preset["base"]] == ["verl-defaults"]
 
 
 def test_show_prints_the_file_as_it_is() -> None:

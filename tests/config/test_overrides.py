@@ -42,6 +42,10 @@ def test_override_with_a_mapping_merges() -> None:
     ("override", "message", "fix"),
     [
         ("rollout.n", "has no '='", "KEY=VALUE"),
+        ("rollout.n: 4", "has no '='", "write -o rollout.n=4"),
+        ("rollout.n:4", "has no '='", "write -o rollout.n=4"),
+        ("rollout.n 4", "has no '='", "write -o rollout.n=4"),
+        ("rollout n: 4", "has no '='", "KEY=VALUE"),
         ("=3", "is no key", "dotted key"),
         ("a..b=3", "is no key", "dotted key"),
         ("~", "is no key", "dotted key"),

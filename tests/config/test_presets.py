@@ -8,22 +8,37 @@ from typing import Any
 import pytest
 
 from verlcli.config import load_config
-from verlcli.config.presets import copy_preset, describe, preset_names, preset_path
+from verlcli.config.presets import copy_preset, describe, is_base, preset_names, preset_path
 from verlcli.errors import ConfigError
 from verlcli.resources import schema_path
 
 NAMES = preset_names()
+WHOLE = [name for name in NAMES if not is_base(name)]  # a base needs a model and data on top
 
 
 def test_the_documented_presets_ship() -> None:
     assert {"7b-single-node", "70b-cluster", "cpu-gpu-hybrid"} <= set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WHOLE)
 def test_preset_has_no_errors(name: str) -> None:
     loaded = load_config([name], env={})
     assert loaded.ok, loaded.problems
     assert loaded.name == name
+
+
+def test_a_base_lacks_a_model_and_data_and_nothing_else() -> None:
+    assert set(NAMES) - set(WHOLE) == {"verl-defaults"}
+    assert "VRL005" in {problem.code for problem in load_config(["verl-defaults"], env={}).problems}
+    on_top = {
+        "model": {"path": "a/b"},
+        "data": {"train_files": "hf/a.parquet"},
+        "algorithm": {"name": "grpo"},
+        "rollout": {"name": "vllm", "n": 8},
+        "training": {"use_dynamic_bsz": True},
+    }
+    problems = load_config(["verl-defaults", on_top], env={}).problems
+    assert [problem for problem in problems if problem.severity == "error"] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -79,7 +94,7 @@ def test_preset_keeps_the_documented_value(name: str, key: str, value: object) -
     assert loaded.origins[key][-1].kind == "preset"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WHOLE)
 def test_copy_of_a_preset_gives_the_same_config(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     written = copy_preset(name, tmp_path)

@@ -210,7 +210,7 @@ def test_lists_are_indexed(load: Any) -> None:
 
 @pytest.mark.parametrize(
     ("override", "code"),
-    [("reward.function.3=a", "VRL003"), ("reward.function.x=a", "VRL003"), ("~zonk", "VRL001"), ("~a.b.c", "VRL001")],
+    [("reward.function.3=a", "VRL003"), ("reward.function.x=a", "VRL002"), ("~zonk", "VRL001"), ("~a.b.c", "VRL001")],
 )
 def test_override_that_fits_nowhere_is_a_problem_of_that_override(load: Any, override: str, code: str) -> None:
     problems = [problem for problem in load("backend: local", override).problems if problem.origin == "-o #1"]

@@ -130,7 +130,7 @@ def test_conflict_is_found_at_the_key_to_change(
 
 @pytest.mark.parametrize("overrides", FINE)
 def test_consistent_config_has_no_problems(load: Any, overrides: list[str]) -> None:
-    assert load("backend: local\n", *overrides).problems == ()
+    assert [problem for problem in load("backend: local\n", *overrides).problems if not problem.unchecked] == []
 
 
 def test_conflict_points_at_the_key_that_somebody_wrote(load: Any) -> None:

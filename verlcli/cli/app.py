@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from verlcli.cli import data, diagnose, plan, presets, schema, train, tune, validate
+from verlcli.cli import data, diagnose, explain, import_, plan, presets, schema, train, tune, validate
 from verlcli.cli.console import APP_SETTINGS, guarded, write
 
 RUN, CHECK, MEASURE, CONFIG = "Run", "Check", "Measure", "Configuration"
@@ -61,9 +61,11 @@ def root(
 
 app.command("train", rich_help_panel=RUN)(guarded(train.train))
 app.command("validate", rich_help_panel=CHECK)(guarded(validate.validate))
+app.command("explain", rich_help_panel=CHECK)(guarded(explain.explain))
 app.command("plan", rich_help_panel=CHECK)(guarded(plan.plan))
 app.command("diagnose", rich_help_panel=CHECK)(guarded(diagnose.diagnose))
 app.command("tune", rich_help_panel=MEASURE)(guarded(tune.tune))
+app.command("import", rich_help_panel=CONFIG)(guarded(import_.import_launch))
 app.add_typer(presets.presets_app, name="presets", rich_help_panel=CONFIG)
 app.command("schema", rich_help_panel=CONFIG)(guarded(schema.schema))
 app.add_typer(data.data_app, name="data", rich_help_panel=CONFIG)

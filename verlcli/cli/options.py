@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from verlcli.cli.completion import complete_config, complete_override
+from verlcli.cli.completion import complete_cluster, complete_config, complete_override
 
 Configs = Annotated[
     list[str],
@@ -26,3 +26,12 @@ Overrides = Annotated[
 ]
 Backend = Annotated[str | None, typer.Option(help="local or verl; same as -o backend=…")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="CLUSTER",
+        help="Where it will run, such as 8xA100-80G,nodes=4,cpus=64,ram=512G.",
+        autocompletion=complete_cluster,
+    ),
+]

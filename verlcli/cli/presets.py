@@ -14,11 +14,11 @@ presets_app = typer.Typer(help="Configs that ship with verlcli.", no_args_is_hel
 
 def list_presets(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the presets, each with what it is for."""
-    from verlcli.config.presets import describe, preset_names, preset_path
+    from verlcli.config.presets import describe, is_base, preset_names, preset_path
 
     found = [(name, describe(preset_path(name))) for name in preset_names()]
     if json:
-        presets = [{"name": name, "description": text} for name, text in found]
+        presets = [{"name": name, "description": text, "base": is_base(name)} for name, text in found]
         write_json({"schema_version": 1, "presets": presets})
         return
     width = max((len(name) for name, _ in found), default=0)

@@ -1,18 +1,21 @@
-"""`verl validate FILE...`: every problem of every config at once."""
+"""`verl validate FILE...`: every problem of every config, Hydra YAML or launch script at once."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verlcli.cli.completion import complete_config
-from verlcli.cli.console import write, write_json
-from verlcli.cli.options import Json, Overrides
+from verlcli.cli.completion import complete_config, complete_version
+from verlcli.cli.console import log, write, write_json
+from verlcli.cli.options import ClusterOption, Json, Overrides
 
 if TYPE_CHECKING:
     from verlcli.config import Problem
+    from verlcli.config.context import Context, DataFacts
 
 
 class Format(str, Enum):
@@ -28,21 +31,36 @@ def validate(
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help="YAML files or presets' names, each checked on its own.",
+            help="YAML files, presets' names, verl's Hydra YAMLs or launch scripts (.sh), each checked on its own; "
+            "- reads stdin.",
             autocompletion=complete_config,
         ),
     ],
     override: Overrides = None,
+    cluster: ClusterOption = None,
+    data: Annotated[bool, typer.Option("--data", help="Read the training data too: columns, rows, lengths.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what is mechanical; shows the diff first.")] = False,
+    verl_version: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION",
+            help="verl that will run it, 0.9.1 unless said otherwise.",
+            autocompletion=complete_version,
+        ),
+    ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="How problems are printed.")] = Format.text,
     json_output: Json = False,
 ) -> None:
-    """Check configs: every problem at once, each with its place and what to write instead.
+    """Check configs and verl launch scripts: every problem at once, with its place and what to write instead.
 
-    Exit code 1 means problems, 2 that a file cannot be read.
+    Nothing is executed. Exit code 1 means problems, 2 that a file cannot be read.
     """
     from verlcli.config.report import has_errors
 
-    problems = list(dict.fromkeys(found for file in files for found in _problems(file, override or [])))
+    context = _context(cluster, verl_version, data=data)
+    problems = list(dict.fromkeys(found for file in files for found in _problems(file, override or [], context)))
+    if fix and _fix(files, problems):
+        problems = list(dict.fromkeys(found for file in files for found in _problems(file, override or [], context)))
     _print(problems, Format.json if json_output else output_format)
     if any(problem.code == "VRL000" for problem in problems):
         raise typer.Exit(2)
@@ -50,15 +68,62 @@ def validate(
         raise typer.Exit(1)
 
 
-def _problems(file: str, overrides: list[str]) -> list[Problem]:
-    from verlcli.config import load_config
+def _context(cluster: str | None, verl_version: str | None, *, data: bool) -> Context:
+    from verlcli.config.context import Context
+
+    if verl_version is not None:
+        from verlcli.facts.verl.versions import nearest_version
+
+        verl_version = nearest_version(verl_version)
+    if cluster is None:
+        return Context(verl_version=verl_version, read_data=_read_data if data else None)
+    from verlcli.facts import parse_cluster
+
+    return Context(parse_cluster(cluster), None, verl_version, _read_data if data else None)
+
+
+def _read_data(files: Sequence[str], prompt_key: str, model: str | None, max_prompt_length: int | None) -> DataFacts:
+    from verlcli.engine.data.facts import data_facts
+
+    return data_facts(files, prompt_key, model, max_prompt_length)
+
+
+def _problems(file: str, overrides: list[str], context: Context) -> list[Problem]:
+    from verlcli.config.check_file import check_file
     from verlcli.config.report import unreadable
     from verlcli.errors import ConfigError
 
     try:
-        return list(load_config([file], overrides).problems)
+        return check_file(file, overrides, context)
     except ConfigError as error:
         return [unreadable(error, file)]
+
+
+def _fix(files: list[str], problems: list[Problem]) -> bool:
+    """Write the mended files; whether any changed."""
+    from verlcli.config.fix import diff_of, fix_file
+
+    changed = False
+    for file in dict.fromkeys(files):
+        fixed = fix_file(file, problems)
+        if fixed is None:
+            continue
+        for problem in fixed.left:
+            log(f"not mended, the place is not certain enough: {problem}")
+        if fixed.made:
+            log(diff_of(fixed.before, fixed.text, file))
+            if _agreed(file):
+                fixed.write()
+                changed = True
+                log(f"{file}: {len(fixed.made)} mended")
+    return changed
+
+
+def _agreed(file: str) -> bool:
+    """Ask where there is somebody to ask."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    return typer.confirm(f"write {file}?", default=True, err=True)
 
 
 def _print(problems: list[Problem], output_format: Format) -> None:

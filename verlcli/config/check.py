@@ -2,162 +2,93 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from verlcli.config.build import build_config
-from verlcli.config.keys import SHORT_FORMS, KeyPath, accepts, default_at, dotted, schema_at
+from verlcli.config.context import Context, NotKnown
+from verlcli.config.findings import Finding, schema_findings
+from verlcli.config.keys import SHORT_FORMS, KeyPath, default_at, dotted, schema_at
 from verlcli.config.layers import Origin
-from verlcli.config.problems import Problem, Severity
+from verlcli.config.problems import NOT_CHECKED, Place, Problem, Related, Severity, in_order
 from verlcli.config.resolve import Resolved
-from verlcli.config.rules import RULES
-from verlcli.config.violations import Violation, violations
-from verlcli.config.wording import any_of, better_key, closest, shown, wanted
-from verlcli.resources import load_schema
-
-_MOST_NAMES = 20  # listed in one message
+from verlcli.config.rules import LOCAL_RULES, PITFALLS, RULES, Verdict
+from verlcli.config.types import Config
+from verlcli.config.wording import shown
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    code: str
-    path: KeyPath
-    message: str
-    suggestion: str | None = None
-    at_key: bool = False
-
-
-def check(resolved: Resolved) -> list[Problem]:
-    """Every problem of a resolved config, sorted by file and line; those without a file come last."""
-    findings = list(_schema_findings(resolved.values))
+def check(resolved: Resolved, context: Context | None = None) -> list[Problem]:
+    """Every problem of a resolved config, in order; a rule that lacks a fact of `context` says so."""
+    findings = list(schema_findings(resolved.values))
     problems = [*resolved.problems, *(_problem(resolved, finding) for finding in findings)]
-    problems += _rule_problems(resolved, [finding.path for finding in findings])
-    return sorted(_once(problems), key=_order)
+    bad = [path for finding in findings for path in (finding.path, *finding.meant)]
+    problems += _rule_problems(resolved, bad, context or Context())
+    problems += _launch_problems(resolved, bad, context or Context())
+    return in_order(problems)
 
 
-def _order(problem: Problem) -> tuple[Any, ...]:
-    origin = problem.origin or ""
-    # By length first, so that `-o #10` comes after `-o #9`.
-    return (problem.file is None, problem.file or "", problem.line, problem.column, len(origin), origin, problem.path)
-
-
-def _once(problems: Iterable[Problem]) -> list[Problem]:
-    # A shared section gives the same wrong value to several roles.
-    return list(dict.fromkeys(problems))
-
-
-def _schema_findings(values: dict[str, Any]) -> Iterator[_Finding]:
-    if "extends" in values:
-        yield _Finding("VRL001", ("extends",), "works inside a file only", "name the preset as another config", True)
-    unexpanded = list(_unexpanded(values, ()))
-    yield from unexpanded
-    places = {finding.path for finding in unexpanded}
-    # `${LR}` is no number either, but that is not what to correct.
-    wrong = violations(load_schema("config"), values)
-    yield from (_finding(violation) for violation in wrong if violation.path not in places)
-    yield from _not_finite(values, ())
-
-
-def _finding(violation: Violation) -> _Finding:
-    path, node, value = violation.path, violation.node, violation.value
-    if violation.keyword == "additionalProperties":
-        return _unknown(path, node)
-    if violation.keyword == "type":
-        return _wrong_type(path, node, value)
-    if violation.keyword == "enum":
-        return _wrong_choice(path, node["enum"], value)
-    if violation.keyword == "pattern":
-        return _Finding("VRL004", path, f"{shown(value)} is not understood", f"write {any_of(node['examples'])}")
-    return _Finding("VRL003", path, f"{shown(value)} {_range(violation.keyword, node)}")
-
-
-def _unknown(path: KeyPath, node: dict[str, Any]) -> _Finding:
-    advice = better_key(path)
-    if advice is None:
-        section = f"`{dotted(path[:-1])}:`" if len(path) > 1 else "the top level"
-        names = [key for key in node["properties"] if len(path) > 1 or key not in SHORT_FORMS]
-        listed = len(names) <= _MOST_NAMES
-        advice = f"keys of {section}: {', '.join(names)}" if listed else f"see `verl schema {dotted(path[:-1])}`"
-    return _Finding("VRL001", path, "unknown key", advice, at_key=True)
-
-
-def _wrong_type(path: KeyPath, node: dict[str, Any], value: Any) -> _Finding:
-    suggestion = None
-    if isinstance(value, str) and accepts(node, "boolean") and value.lower() in ("yes", "on", "y", "no", "off", "n"):
-        suggestion = f"write {'true' if value.lower() in ('yes', 'on', 'y') else 'false'}"
-    elif isinstance(value, str) and _number_in(value) and (accepts(node, "number") or accepts(node, "integer")):
-        suggestion = f"write {_number_in(value)}"
-    return _Finding("VRL002", path, f"{shown(value)} is not {wanted(node)}", suggestion)
-
-
-def _number_in(text: str) -> str | None:
-    plain = text.strip().replace("_", "").replace(",", "")
-    try:
-        return plain if math.isfinite(float(plain)) and len(plain) < 30 else None
-    except ValueError:
-        return None
-
-
-def _wrong_choice(path: KeyPath, choices: list[Any], value: Any) -> _Finding:
-    close = closest(value, [choice for choice in choices if isinstance(choice, str)]) if value is not None else None
-    suggestion = f"did you mean '{close}'?" if close else None
-    names = any_of("null" if choice is None else str(choice) for choice in choices)
-    return _Finding("VRL004", path, f"{shown(value)} is not one of: {names}", suggestion)
-
-
-def _range(keyword: str, node: dict[str, Any]) -> str:
-    limit = node.get(keyword)
-    sentences = {
-        "minimum": f"is below the smallest allowed value {limit}",
-        "maximum": f"is above the largest allowed value {limit}",
-        "exclusiveMinimum": f"is not above {limit}",
-        "exclusiveMaximum": f"is not below {limit}",
-        "minLength": "is empty",
-        "minItems": f"has fewer than {limit} items",
-        "maxItems": f"has more than {limit} items",
-    }
-    return sentences[keyword]
-
-
-def _not_finite(value: Any, path: KeyPath) -> Iterator[_Finding]:
-    if isinstance(value, float) and not math.isfinite(value):
-        yield _Finding("VRL003", path, f"{value} is not a finite number")
-    elif isinstance(value, (dict, list)):
-        for key, child in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _not_finite(child, (*path, key))
-
-
-def _unexpanded(value: Any, path: KeyPath) -> Iterator[_Finding]:
-    """Strings with `${...}`, which nobody fills in here; what goes on to others as it is (free maps) may have them."""
-    if isinstance(value, str) and "${" in value:
-        key = dotted(path)
-        advice = f"write the value, or give it from the shell: -o {key}=$NAME"
-        yield _Finding("VRL007", path, f"{shown(value)}: ${{...}} is not expanded", advice)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _unexpanded(item, (*path, index))
-    elif isinstance(value, dict) and "properties" in (schema_at(path) or {}):
-        for name, child in value.items():
-            yield from _unexpanded(child, (*path, name))
-
-
-def _rule_problems(resolved: Resolved, bad: list[KeyPath]) -> Iterator[Problem]:
+def _rule_problems(resolved: Resolved, bad: list[KeyPath], context: Context) -> Iterator[Problem]:
     """Rules see the config with wrong values taken back to their defaults, and stay silent about those keys."""
     config = build_config(_repaired(resolved.values, bad))
-    roots = {dotted(path) for path in bad}
+    roots = {dotted(path) for path in bad} | _shadowed(resolved, config)
+    for verdict in _verdicts(config, context):
+        if isinstance(verdict, Problem):
+            yield verdict
+        elif not any(_touch(key, root) for key in verdict.keys for root in roots):
+            keys = [tuple(key.split(".")) for key in verdict.keys]
+            # Of the keys in conflict, point at one that somebody wrote.
+            path = next((key for key in keys if _origin(resolved, key)), keys[0])
+            if not verdict.of_presets and _wrote_preset(resolved, path):
+                continue
+            finding = Finding(verdict.code, path, verdict.message, verdict.suggestion)
+            problem = _problem(resolved, finding, verdict.severity)
+            yield replace(problem, related=tuple(_related(resolved, [key for key in keys if key != path])))
+
+
+def _verdicts(config: Config, context: Context) -> Iterator[Verdict | Problem]:
     for rule in RULES:
-        for verdict in rule(config):
-            if not any(_touch(key, root) for key in verdict.keys for root in roots):
-                keys = [tuple(key.split(".")) for key in verdict.keys]
-                # Of the keys in conflict, point at one that somebody wrote.
-                path = next((key for key in keys if _origin(resolved, key)), keys[0])
-                if not verdict.of_presets and _wrote_preset(resolved, path):
-                    continue
-                finding = _Finding(verdict.code, path, verdict.message, verdict.suggestion)
-                yield _problem(resolved, finding, verdict.severity)
+        if config.backend != "verl" or rule not in LOCAL_RULES:
+            yield from rule(config)
+    for pitfall in PITFALLS:
+        try:
+            yield from pitfall(config, context)
+        except NotKnown as fact:
+            if fact.need:
+                code = (pitfall.__doc__ or "").partition(":")[0]
+                yield Problem(code, "note", "", f"{NOT_CHECKED}{fact.need}")
+
+
+def _shadowed(resolved: Resolved, config: Config) -> frozenset[str]:
+    """Keys that say nothing because `verl:` says it instead."""
+    if config.backend != "verl" or not config.verl:
+        return frozenset()
+    from verlcli.config.verl.translate import shadowed_keys
+
+    return shadowed_keys(resolved)
+
+
+def _launch_problems(resolved: Resolved, bad: list[KeyPath], context: Context) -> Iterator[Problem]:
+    """What a launch of verl with this config would run into, at the places of the config."""
+    repaired = replace(resolved, values=_repaired(resolved.values, bad))
+    if repaired.values.get("backend") != "verl":
+        return
+    from verlcli.config.verl.check import check_run
+    from verlcli.config.verl.translate import run_of_config
+
+    roots = {dotted(path) for path in bad}
+    for problem in check_run(run_of_config(repaired, context)):
+        if not any(_touch(problem.path, root) for root in roots):
+            yield problem
+
+
+def _related(resolved: Resolved, paths: Iterable[KeyPath]) -> Iterator[Related]:
+    for path in paths:
+        origin = resolved.places.get(path)
+        if origin is not None:
+            place = Place(origin.file, origin.line, origin.column, origin.label)
+            yield Related(origin.written or dotted(path), shown(origin.value), place)
 
 
 def _wrote_preset(resolved: Resolved, path: KeyPath) -> bool:
@@ -191,7 +122,7 @@ def _reset(values: dict[str, Any], path: KeyPath) -> None:
         parent.pop(leaf[-1], None)
 
 
-def _problem(resolved: Resolved, finding: _Finding, severity: Severity = "error") -> Problem:
+def _problem(resolved: Resolved, finding: Finding, severity: Severity = "error") -> Problem:
     exact = resolved.places.get(finding.path)
     path = exact.written if exact else dotted(finding.path)
     origin = _origin(resolved, finding.path) or _around(resolved, finding.path)

@@ -8,6 +8,7 @@ from typing import Any
 
 from verlcli.config.build import build_config
 from verlcli.config.check import check
+from verlcli.config.context import Context
 from verlcli.config.derive import as_written
 from verlcli.config.dump import resolved_yaml
 from verlcli.config.keys import dotted
@@ -71,7 +72,7 @@ class Loaded:
             raise ConfigError(
                 f"the config has {count([problem for problem in self.problems if problem.severity == 'error'])}",
                 fix="correct the lines above; `verl schema KEY` shows what a key takes",
-                problems=self.problems,
+                problems=tuple(problem for problem in self.problems if problem.severity != "note"),
             )
         return build_config(self.values)
 
@@ -86,6 +87,7 @@ def load_config(
     overrides: Iterable[str] = (),
     env: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
+    context: Context | None = None,
 ) -> Loaded:
     """Read, merge and check a config.
 
@@ -94,13 +96,14 @@ def load_config(
         overrides: `KEY=VALUE` or `~KEY`, as after `-o`.
         env: variables to read `VERL_CFG__A__B` from; None: the process's environment.
         flags: values of a command's own flags by dotted key; None values are ignored.
+        context: facts for the checks, such as the cluster.
 
     Raises:
         ConfigError: something cannot be read at all. Problems of a readable config are returned, not raised.
     """
     resolved = resolve(sources, overrides, env, flags)
     origins = {dotted(path): history for path, history in resolved.origins.items()}
-    return Loaded(resolved.name, resolved.values, origins, tuple(check(resolved)))
+    return Loaded(resolved.name, resolved.values, origins, tuple(check(resolved, context)))
 
 
 def as_loaded(config: ConfigSource | Loaded, overrides: Sequence[str] = ()) -> Loaded:

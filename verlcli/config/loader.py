@@ -13,9 +13,11 @@ from typing import Any
 
 import yaml
 
-from verlcli.config.keys import KeyPath
+from verlcli.config.keys import KeyPath, schema_at
+from verlcli.config.layout import Blame, hint, misplaced_line
 from verlcli.config.nodes import Duplicate, Node, Tree, build_tree
-from verlcli.config.problems import Problem
+from verlcli.config.problems import Place, Problem, Related
+from verlcli.config.wording import shown as in_words
 from verlcli.errors import ConfigError
 
 MAX_BYTES = 1 << 20
@@ -117,10 +119,7 @@ def _parse(text: str, shown: str) -> Tree:
     try:
         return build_tree(yaml.parse(text, Loader=_Loader), shown)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{shown}:{mark.line + 1}:{mark.column + 1}" if mark else shown
-        message = f"not valid YAML: {_sentence(error)}"
-        raise ConfigError(message, where=where, fix=_hint(text, mark, error)) from None
+        raise _refusal(text, shown, error) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else 1
         raise ConfigError(
@@ -131,6 +130,17 @@ def _parse(text: str, shown: str) -> Tree:
         raise ConfigError(f"not valid YAML: {error}", where=shown, fix="write plain UTF-8 text") from None
 
 
+def _refusal(text: str, shown: str, error: yaml.MarkedYAMLError) -> ConfigError:
+    mark, problem = error.problem_mark or error.context_mark, f"{error.problem} {error.context}"
+    if mark is None:
+        return ConfigError(f"not valid YAML: {_sentence(error)}", where=shown, fix=hint("", problem))
+    lines = text.splitlines()
+    fix = hint(lines[mark.line] if mark.line < len(lines) else "", problem)
+    blame = None if "tabs" in fix else misplaced_line(text, mark.line, error.problem or "", _keys_or_stop, _exists)
+    blame = blame or Blame(mark.line + 1, mark.column + 1, f"not valid YAML: {_sentence(error)}", fix)
+    return ConfigError(blame.message, where=f"{shown}:{blame.line}:{blame.column}", fix=blame.fix)
+
+
 def _sentence(error: yaml.MarkedYAMLError) -> str:
     context = error.context
     if context and error.context_mark and error.problem_mark and error.context_mark.line != error.problem_mark.line:
@@ -138,25 +148,18 @@ def _sentence(error: yaml.MarkedYAMLError) -> str:
     return ", ".join(part for part in (error.problem, context) if part) or "cannot be parsed"
 
 
-def _hint(text: str, mark: yaml.Mark | None, error: yaml.MarkedYAMLError) -> str:
-    lines = text.splitlines()
-    line = lines[mark.line] if mark and mark.line < len(lines) else ""
-    problem = f"{error.problem} {error.context}"
-    if line[: len(line) - len(line.lstrip())].count("\t") or "'\\t'" in problem or "tab" in problem:
-        return "indent with spaces; YAML does not allow tabs there"
-    if "mapping values are not allowed" in problem:
-        return "put the nested key on its own line, or quote a value that contains `: `"
-    if "undefined alias" in problem:
-        return "quote a value that starts with `*`, or define the anchor above it"
-    if "escape" in problem:
-        return "write the character itself, or use single quotes"
-    if "nesting" in problem:
-        return "flatten it; no key lies that deep"
-    if "expected ',' or" in problem or "quoted scalar" in problem:
-        return "close the bracket or quote that is open"
-    if "cannot start any token" in problem or "expected alphabetic" in problem:
-        return "quote the value"
-    return "check the indentation, and quote values with special characters"
+def _exists(path: KeyPath) -> bool:
+    return schema_at(path) is not None
+
+
+def _keys_or_stop(text: str) -> tuple[KeyPath, ...] | int:
+    try:
+        marks = _document(build_tree(yaml.parse(text, Loader=_Loader), ""), "", Path()).marks
+    except yaml.MarkedYAMLError as error:
+        return error.problem_mark.line if error.problem_mark else 0
+    except (yaml.YAMLError, ConfigError, ValueError):
+        return 0
+    return tuple(path for path in marks if path and isinstance(path[-1], str))
 
 
 def _document(tree: Tree, shown: str, root: Path) -> Document:
@@ -196,15 +199,18 @@ def _pairs(node: Node) -> dict[str, tuple[Node, Node]]:
 
 
 def _duplicate(shown: str, found: Duplicate) -> Problem:
-    key, first = found.key, found.first
+    key, first, value = found.key, found.first, found.value
+    path = ".".join((*found.trail, str(key.value)))
+    text = in_words(value.value) if value.kind == "scalar" else f"a {value.kind}"
     return Problem(
         code="VRL006",
         severity="error",
-        path=".".join((*found.trail, str(key.value))),
+        path=path,
         message=f"duplicate key; already set on line {first.line}",
         file=shown,
         line=key.line,
         column=key.column,
         suggestion=f"remove line {first.line} or line {key.line}",
         origin=f"{shown}:{key.line}:{key.column}",
+        related=(Related(path, text, Place(shown, first.line, first.column)),),
     )

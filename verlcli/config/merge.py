@@ -43,11 +43,9 @@ def _record_defaults(merged: Merged, path: KeyPath, value: Any, label: str) -> N
 
 
 def _apply(merged: Merged, setting: Setting) -> None:
-    # Only a dotted key can mean an item of a list; a mapping in a file is a mapping.
-    passable = dict if setting.origin.kind in ("preset", "file") else (dict, list)
     parent: Any = merged.values
     for depth, key in enumerate(setting.path[:-1], start=1):
-        if not isinstance(parent.get(key), passable):
+        if not isinstance(parent.get(key), _passable(setting, depth)):
             if setting.value is REMOVE:
                 merged.problems.append(_no_such_key(setting))
                 return
@@ -60,6 +58,12 @@ def _apply(merged: Merged, setting: Setting) -> None:
         _remove(merged, parent, setting)
     else:
         _set(merged, parent, setting)
+
+
+def _passable(setting: Setting, depth: int) -> tuple[type, ...]:
+    """What may stand at `setting.path[:depth]` for the path to go on: only a dotted key can mean an item of a list."""
+    names_item = str(setting.path[depth]).isdecimal() or setting.value is REMOVE
+    return (dict, list) if names_item and setting.origin.kind not in ("preset", "file") else (dict,)
 
 
 def _open_section(merged: Merged, parent: dict[str | int, Any], path: KeyPath) -> None:

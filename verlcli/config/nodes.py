@@ -44,17 +44,18 @@ class Node:
     size: int = 1
     height: int = 1
     done: bool = False
-    keys: dict[str, Node] = field(default_factory=dict)
+    keys: dict[str, tuple[Node, Node]] = field(default_factory=dict)  # the first of each name, with its value
     key: Node | None = None  # the key that waits for its value
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A key set twice in the mapping at `trail`."""
+    """A key set twice in the mapping at `trail`; `value` is that of the first one, which counts."""
 
     trail: tuple[str, ...]
     key: Node
     first: Node
+    value: Node
 
 
 @dataclass(slots=True)
@@ -190,10 +191,10 @@ class _Builder:
         return node
 
     def _pair(self, parent: Node, key: Node, value: Node) -> None:
-        first = parent.keys.setdefault(str(key.value), key)
+        first, first_value = parent.keys.setdefault(str(key.value), (key, value))
         if first is not key:
             trail = tuple(str(frame.key.value) for frame in self._stack[:-1] if frame.key is not None)
-            self.duplicates.append(Duplicate(trail, key, first))
+            self.duplicates.append(Duplicate(trail, key, first, first_value))
         elif key.plain and key.value == "<<":
             self._merge(parent, value)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,13 @@ def _override(text: str, label: str) -> Layer:
         return removal_layer(_path(text[1:], label), "override", label)
     key, equals, value = text.partition("=")
     if not equals:
-        raise ConfigError(f"'{text}' has no '='", where=label, fix="write -o KEY=VALUE, or -o ~KEY to remove a key")
+        raise ConfigError(f"'{text}' has no '='", where=label, fix=_with_equals(text))
     return document_layer(load_text(value, label), "override", label, _path(key, label))
+
+
+def _with_equals(text: str) -> str:
+    pair = re.fullmatch(r"([\w.]+)(?:: *| +)((?!.*: )\S.*)", text)
+    return f"write -o {pair[1]}={pair[2]}" if pair else "write -o KEY=VALUE, or -o ~KEY to remove a key"
 
 
 def _path(key: str, label: str) -> KeyPath:

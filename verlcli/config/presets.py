@@ -52,6 +52,15 @@ def describe(path: Path) -> str:
     return ""
 
 
+def is_base(name: str) -> bool:
+    """Whether a preset only makes sense with something on top of it; its description then starts with `Base:`.
+
+    Raises:
+        ConfigError: there is no such preset.
+    """
+    return describe(preset_path(name)).startswith("Base:")
+
+
 def copy_preset(name: str, destination: Path) -> Path:
     """Write the preset to `destination` (a file, or a folder to put NAME.yaml in) and return the file.
 

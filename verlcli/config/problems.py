@@ -2,10 +2,72 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-Severity = Literal["error", "warning"]
+NOT_CHECKED = "not checked: needs "
+Severity = Literal["error", "warning", "note"]  # a note says what was not checked, or what is only worth knowing
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something was written.
+
+    Attributes:
+        file: as the user named it; None for overrides, the environment and defaults.
+        line, column: 1-based; 0 without text.
+        origin: for people when there is no file: `-o #2`, `verl 0.9.1 default`.
+    """
+
+    file: str | None = None
+    line: int = 0
+    column: int = 0
+    origin: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.file else self.origin or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another key that a problem concerns, with its value and where it was written."""
+
+    path: str
+    value: str
+    place: Place
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dict with the keys of `schemas/validate.schema.json`."""
+        place = self.place
+        return {
+            "path": self.path,
+            "value": self.value,
+            "file": place.file,
+            "line": place.line,
+            "column": place.column,
+            "origin": str(place) or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change that mends a problem without anybody's decision, in terms of keys.
+
+    Attributes:
+        action: `rename` the key to `to`; `set` it to the value `to`; `remove` it; give it the Hydra prefix `to`.
+        key: as written; for `set` it may be a key that stands nowhere yet.
+        to: the new key, value or prefix.
+        place: of the first character of `old`; for a key to be added, of the key to put it beside.
+        old: what stands there now: the key with its prefix, or the value; empty for a key to be added.
+    """
+
+    action: Literal["rename", "set", "remove", "prefix"]
+    key: str
+    to: Any = None
+    place: Place = Place()
+    old: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +82,8 @@ class Problem:
         line, column: 1-based; 0 when there is no text position.
         suggestion: what to write instead, or None.
         origin: where the value came from, for people: `preset.yaml:14:3`, `-o #2`, `env VERL_CFG__A__B`.
+        related: the other keys it concerns.
+        fix: what `--fix` does about it; None when somebody must choose.
     """
 
     code: str
@@ -31,12 +95,24 @@ class Problem:
     column: int = 0
     suggestion: str | None = None
     origin: str | None = None
+    related: tuple[Related, ...] = ()
+    fix: Fix | None = None
 
     def __str__(self) -> str:
         """One line, as compilers write it: `a.yaml:14:3 error VRL001 algorithm.clip_rato: unknown key; ...`."""
         place = f"{self.file}:{self.line}:{self.column}" if self.file else self.origin
         key = f"{self.path}: " if self.path else ""
         return f"{f'{place} ' if place else ''}{self.severity} {self.code} {key}{self.sentence}"
+
+    def at(self, place: Place) -> Problem:
+        """The same problem at `place`."""
+        origin = str(place) or None
+        return replace(self, file=place.file, line=place.line, column=place.column, origin=origin)
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether it says that a fact is missing rather than that something is wrong."""
+        return self.severity == "note" and self.message.startswith(NOT_CHECKED)
 
     @property
     def sentence(self) -> str:
@@ -45,4 +121,29 @@ class Problem:
 
     def to_json(self) -> dict[str, Any]:
         """Plain dict with the keys of `schemas/validate.schema.json`."""
-        return asdict(self)
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "path": self.path,
+            "message": self.message,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "suggestion": self.suggestion,
+            "origin": self.origin,
+            "related": [other.to_json() for other in self.related],
+            "fixable": self.fix is not None,
+        }
+
+
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Each problem once, by file and line; those without a file after the others, notes of the whole input last."""
+    # A shared section gives the same wrong value to several roles.
+    return sorted(dict.fromkeys(problems), key=_order)
+
+
+def _order(problem: Problem) -> tuple[Any, ...]:
+    origin = problem.origin or ""
+    # By length first, so that `-o #10` comes after `-o #9`.
+    place = (problem.file is None, problem.file or "", problem.line, problem.column, len(origin), origin, problem.path)
+    return (problem.unchecked, *place)

@@ -7,15 +7,47 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from verlcli.config.problems import Problem
+from verlcli.config.problems import SEVERITIES, Problem
 from verlcli.errors import ConfigError
 
 SCHEMA_VERSION = 1
+_MANY = 2  # the same sentence this many times more is said once
+_MOST = 12  # places that are listed
 
 
 def text_report(problems: Sequence[Problem]) -> str:
-    """One line a problem, `preset.yaml:14:3 error VRL001 algorithm.clip_rato: unknown key; ...`, then a count."""
-    return "\n".join([*map(str, problems), count(problems)])
+    """One line a problem, `preset.yaml:14:3 error VRL001 algorithm.clip_rato: unknown key; ...`, then a count.
+
+    The other keys that a problem concerns follow it, indented, as do further places of the very same problem. What was
+    not checked stands at the end, a line for each missing fact.
+    """
+    alike: dict[tuple[str | None, str, str, str], list[Problem]] = {}
+    for problem in problems:
+        if not problem.unchecked:
+            alike.setdefault((problem.file, problem.severity, problem.code, problem.sentence), []).append(problem)
+    lines = [line for same in alike.values() for line in _lines(*same)]
+    return "\n".join([*lines, *_unchecked(problems), count(problems)])
+
+
+def _lines(problem: Problem, *same: Problem) -> list[str]:
+    if len(same) < _MANY:
+        return [line for each in (problem, *same) for line in (str(each), *_others(each))]
+    listed = ", ".join(str(each.line) if each.line else each.origin or "" for each in same[:_MOST])
+    more = f" and {len(same) - _MOST} more" if len(same) > _MOST else ""
+    return [str(problem), *_others(problem), f"    the same {len(same)} times more, on line {listed}{more}"]
+
+
+def _others(problem: Problem) -> list[str]:
+    return [f"    {other.place} {other.path}={other.value}" for other in problem.related]
+
+
+def _unchecked(problems: Sequence[Problem]) -> list[str]:
+    """`run.sh: VRL203, VRL204 not checked: needs ...`, one line for each file and missing fact."""
+    codes: dict[tuple[str, str], dict[str, None]] = {}
+    for problem in problems:
+        if problem.unchecked:
+            codes.setdefault((problem.file or "", problem.message), {})[problem.code] = None
+    return [f"{f'{file}: ' if file else ''}{', '.join(found)} {message}" for (file, message), found in codes.items()]
 
 
 def json_report(problems: Sequence[Problem]) -> dict[str, Any]:
@@ -38,10 +70,12 @@ def has_errors(problems: Sequence[Problem]) -> bool:
 
 
 def count(problems: Sequence[Problem]) -> str:
-    """`no problems`, or `2 errors, 1 warning`."""
-    errors = sum(problem.severity == "error" for problem in problems)
-    parts = [_plural(errors, "error"), _plural(len(problems) - errors, "warning")]
-    return ", ".join(part for part in parts if part) or "no problems"
+    """`no problems`, or `2 errors, 1 warning`; notes are no problems, but those about the text are counted too."""
+    said = [problem.severity for problem in problems if not problem.unchecked]
+    numbers = {noun: said.count(noun) for noun in SEVERITIES}
+    parts = [_plural(number, noun) for noun, number in numbers.items()]
+    text = ", ".join(part for part in parts if part)
+    return text if numbers["error"] or numbers["warning"] else f"no problems{f', {text}' if text else ''}"
 
 
 def unreadable(error: ConfigError, source: str) -> Problem:
@@ -62,7 +96,8 @@ def _annotation(problem: Problem) -> str:
     place = f"file={_property(problem.file)},line={problem.line},col={problem.column}," if problem.file else ""
     origin = "" if problem.file or not problem.origin else f"{problem.origin}: "
     key = f"{problem.path}: " if problem.path else ""
-    return f"::{problem.severity} {place}title={problem.code}::{_data(f'{origin}{key}{problem.sentence}')}"
+    kind = "notice" if problem.severity == "note" else problem.severity
+    return f"::{kind} {place}title={problem.code}::{_data(f'{origin}{key}{problem.sentence}')}"
 
 
 def _data(text: str) -> str:

@@ -33,7 +33,7 @@ def explain_report(found: Layers) -> str:
 
 
 def explain_document(key: str, found: Layers) -> dict[str, Any]:
-    """The same with the keys of `schemas/explain.schema.json`."""
+    """The same with the keys of `schemas/plan-explain.schema.json`."""
     keys = [
         {
             "key": name,

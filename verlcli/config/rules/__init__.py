@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from verlcli.config.rules import algorithm, batch, engines, files, inputs, schedule
 from verlcli.config.rules._base import Rule, Verdict
+from verlcli.config.rules.pitfalls import PITFALLS
 
 RULES: tuple[Rule, ...] = (
     inputs.model_is_named,
@@ -31,4 +32,7 @@ RULES: tuple[Rule, ...] = (
     schedule.warmup_ends,
 )
 
-__all__ = ["RULES", "Rule", "Verdict"]
+# verl has rules of its own about these, with its own arithmetic.
+LOCAL_RULES = frozenset({batch.mini_batch_fits, batch.mini_batch_divides, batch.group_has_company})
+
+__all__ = ["LOCAL_RULES", "PITFALLS", "RULES", "Rule", "Verdict"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from verlcli.config.problems import Severity
+from verlcli.config.problems import Fix, Severity
 from verlcli.config.types import Config
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One conflict; `keys` are the dotted keys in it, the one to change first.
+
+    `fix` mends it mechanically; its place is filled in by the checker.
 
     With `of_presets` False a value that a preset wrote is no cause: it stands for what the user brings.
     """
@@ -22,6 +24,7 @@ class Verdict:
     suggestion: str | None = None
     severity: Severity = "error"
     of_presets: bool = True
+    fix: Fix | None = None
 
 
 Rule = Callable[[Config], Iterator[Verdict]]

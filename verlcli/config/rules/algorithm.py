@@ -10,7 +10,12 @@ from verlcli.config.types import Config
 
 
 def clip_range_said_once(config: Config) -> Iterator[Verdict]:
-    """VRL110: both clip bounds given, so `clip_ratio` has no effect unless it agrees."""
+    """VRL110: clip_ratio beside both of its bounds.
+
+    Why: clip_ratio_low and clip_ratio_high replace it, so it has no effect.
+    Example: `algorithm: {clip_ratio: 0.3, clip_ratio_low: 0.2, clip_ratio_high: 0.28}`
+    Instead: remove clip_ratio
+    """
     algorithm = config.algorithm
     low, high = algorithm.clip_ratio_low, algorithm.clip_ratio_high
     default = default_at(schema_at(("algorithm", "clip_ratio")) or {})
@@ -25,7 +30,13 @@ def clip_range_said_once(config: Config) -> Iterator[Verdict]:
 
 
 def clip_bounds_ordered(config: Config) -> Iterator[Verdict]:
-    """VRL111: a lower range wider than the upper one is nearly always a swap."""
+    """VRL111: the ratio is clipped wider below than above.
+
+    Why: clip-higher (a wider upper bound) is what DAPO advises; the other way round is nearly always a swap.
+    Example: `algorithm: {clip_ratio_low: 0.28, clip_ratio_high: 0.2}`
+    Instead: `algorithm: {clip_ratio_low: 0.2, clip_ratio_high: 0.28}`
+    Source: DAPO (arXiv 2503.14476), section 3.1
+    """
     algorithm = config.algorithm
     low = algorithm.clip_ratio if algorithm.clip_ratio_low is None else algorithm.clip_ratio_low
     high = algorithm.clip_ratio if algorithm.clip_ratio_high is None else algorithm.clip_ratio_high

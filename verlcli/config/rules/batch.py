@@ -11,7 +11,13 @@ _MINI, _TRAIN = "training.ppo_mini_batch_size", "data.train_batch_size"
 
 
 def mini_batch_fits(config: Config) -> Iterator[Verdict]:
-    """VRL101: a mini batch is a part of the training batch, so it cannot be larger."""
+    """VRL101: a mini batch is larger than the training batch.
+
+    Why: a mini batch is a part of the training batch: ppo_mini_batch_size prompts are taken from
+        train_batch_size.
+    Example: `data: {train_batch_size: 64}` with `training: {ppo_mini_batch_size: 256}`
+    Instead: a mini batch of at most 64, or a larger training batch
+    """
     mini, train = config.training.ppo_mini_batch_size, config.data.train_batch_size
     if mini is not None and mini > train:
         yield Verdict(
@@ -23,7 +29,12 @@ def mini_batch_fits(config: Config) -> Iterator[Verdict]:
 
 
 def mini_batch_divides(config: Config) -> Iterator[Verdict]:
-    """VRL102: mini batches of equal size make up the training batch."""
+    """VRL102: mini batches do not make up the training batch.
+
+    Why: all updates of a step are made on mini batches of equal size; a rest has no place.
+    Example: `data: {train_batch_size: 100}` with `training: {ppo_mini_batch_size: 30}`
+    Instead: 25 or 50
+    """
     mini, train = config.training.ppo_mini_batch_size, config.data.train_batch_size
     if mini is not None and mini <= train and train % mini:
         below = next(size for size in range(mini, 0, -1) if train % size == 0)
@@ -37,7 +48,13 @@ def mini_batch_divides(config: Config) -> Iterator[Verdict]:
 
 
 def group_has_company(config: Config) -> Iterator[Verdict]:
-    """VRL103: GRPO compares the samples of a prompt, so it needs two or more."""
+    """VRL103: GRPO with one sample a prompt.
+
+    Why: the advantage compares the samples of one prompt; with one sample it is zero, and nothing is learnt.
+    Example: `algorithm: {name: grpo}` with `rollout: {n: 1}`
+    Instead: `rollout: {n: 8}`
+    Source: DeepSeekMath (arXiv 2402.03300), section 4.1
+    """
     if config.algorithm.name == "grpo" and config.rollout.n == 1:
         yield Verdict(
             "VRL103",

@@ -23,7 +23,12 @@ _HUB_KERNEL = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?(:[\w.-]+)?")
 
 
 def rollout_engine_said_once(config: Config) -> Iterator[Verdict]:
-    """VRL130: `actor.rollout_engine` and `rollout.name` name the same thing."""
+    """VRL130: two rollout engines are named.
+
+    Why: actor.rollout_engine and rollout.name name the same thing.
+    Example: `actor: {rollout_engine: vllm}` with `rollout: {name: hf}`
+    Instead: keep one of them
+    """
     engine, name = config.actor.rollout_engine, config.rollout.name
     if engine is not None and name is not None and engine != name:
         yield Verdict(
@@ -35,7 +40,12 @@ def rollout_engine_said_once(config: Config) -> Iterator[Verdict]:
 
 
 def offload_share_is_used(config: Config) -> Iterator[Verdict]:
-    """VRL131: a share without the switch, or the switch without a share."""
+    """VRL131: offloading of the KV cache is half set.
+
+    Why: cpu_offload is the switch and cpu_offload_ratio the share; one without the other offloads nothing.
+    Example: `rollout: {cpu_offload: true}`
+    Instead: `rollout: {cpu_offload: true, cpu_offload_ratio: 0.3}`
+    """
     on, share = config.rollout.cpu_offload, config.rollout.cpu_offload_ratio
     if on != (share > 0):
         yield Verdict(
@@ -48,7 +58,12 @@ def offload_share_is_used(config: Config) -> Iterator[Verdict]:
 
 
 def workers_fill_the_buffer(config: Config) -> Iterator[Verdict]:
-    """VRL132: one worker's batch must fit in the buffer."""
+    """VRL132: a worker's batch is larger than the buffer.
+
+    Why: a rollout worker hands in whole batches, and this one would never fit.
+    Example: `rollout: {buffer_size: 16, batch_size_per_worker: 32}`
+    Instead: a buffer of at least one batch of each worker
+    """
     buffer, batch = config.rollout.buffer_size, config.rollout.batch_size_per_worker
     if buffer is not None and batch is not None and batch > buffer:
         yield Verdict(
@@ -60,7 +75,12 @@ def workers_fill_the_buffer(config: Config) -> Iterator[Verdict]:
 
 
 def verl_keys_have_a_reader(config: Config) -> Iterator[Verdict]:
-    """VRL133: Hydra keys go to the verl backend only."""
+    """VRL133: keys for verl with a backend that is not verl.
+
+    Why: what stands under `verl:` is handed to verl as it is; other backends do not read it.
+    Example: `backend: local` with `verl: {trainer: {balance_batch: false}}`
+    Instead: `backend: verl`, or remove the section
+    """
     if config.verl and config.backend != "verl":
         yield Verdict(
             "VRL133",
@@ -72,7 +92,12 @@ def verl_keys_have_a_reader(config: Config) -> Iterator[Verdict]:
 
 
 def attention_is_known(config: Config) -> Iterator[Verdict]:
-    """VRL134: a kernel by its transformers name, or one of the hub as `owner/name`."""
+    """VRL134: an attention implementation that transformers does not have.
+
+    Why: it would be noticed when the model is built.
+    Example: `model: {attn_implementation: flash_attn}`
+    Instead: `model: {attn_implementation: flash_attention_2}`, or a kernel of the hub as owner/name
+    """
     name = config.model.attn_implementation
     if name in ATTENTION or _HUB_KERNEL.fullmatch(name):
         return

@@ -13,7 +13,12 @@ REWARD_NAMES = ("exact_match", "numeric", "gsm8k", "format", "math_verify")  # a
 
 
 def rewards_exist(config: Config) -> Iterator[Verdict]:
-    """VRL126: a reward is a built-in or a Python file."""
+    """VRL126: a reward that is no built-in one.
+
+    Why: a name without .py is looked up among the built-in rewards.
+    Example: `reward: {function: numerical}`
+    Instead: `reward: {function: numeric}`, or FILE.py:FUNCTION
+    """
     for spec in config.reward.function:
         if ".py" in spec or spec in REWARD_NAMES:
             continue
@@ -27,7 +32,12 @@ def rewards_exist(config: Config) -> Iterator[Verdict]:
 
 
 def reward_files_exist(config: Config) -> Iterator[Verdict]:
-    """VRL127: a reward's Python file is there."""
+    """VRL127: the Python file of a reward is not there.
+
+    Why: it would be noticed when the first answers are scored.
+    Example: `reward: {function: "rewards.py:score"}` without that file
+    Instead: correct the path; it is relative to the file that names it
+    """
     for spec in config.reward.function:
         file = spec.rpartition(":")[0] if spec.rpartition(":")[0].endswith(".py") else spec.removesuffix(":")
         if ".py" in spec and not os.path.isfile(file):
@@ -35,9 +45,11 @@ def reward_files_exist(config: Config) -> Iterator[Verdict]:
 
 
 def model_paths_exist(config: Config) -> Iterator[Verdict]:
-    """VRL128: what is written as a path to a model is there; hub ids and `pkg:` are looked up when it is loaded.
+    """VRL128: a model path that is not on this machine.
 
-    A warning, as for data: a config is checked and planned on other machines than the one that trains.
+    Why: a warning, for configs are checked and planned on other machines than the one that trains.
+    Example: `model: {path: ./models/missing}`
+    Instead: correct the path, or ignore it where another machine trains
     """
     paths = {
         "model.path": config.model.path,
@@ -51,7 +63,12 @@ def model_paths_exist(config: Config) -> Iterator[Verdict]:
 
 
 def data_files_exist(config: Config) -> Iterator[Verdict]:
-    """VRL129: data files are there; a warning, for they may be made later or stand on another machine."""
+    """VRL129: a data file that is not on this machine.
+
+    Why: a warning, for it may be made later or stand on another machine.
+    Example: `data: {train_files: missing.parquet}`
+    Instead: correct the path, or make the file first
+    """
     for key, files in (("data.train_files", config.data.train_files), ("data.val_files", config.data.val_files)):
         absent = [file for file in files if "://" not in file and not os.path.exists(file)]
         if absent:

@@ -9,7 +9,12 @@ from verlcli.config.types import Config
 
 
 def model_is_named(config: Config) -> Iterator[Verdict]:
-    """VRL005: a model to train."""
+    """VRL005: no model or no prompts are named.
+
+    Why: there is nothing to train; every other key has a default, these do not.
+    Example: `data: {source: arithmetic}` and no `model:`
+    Instead: `model: {path: Qwen/Qwen2.5-0.5B-Instruct}`, a folder, or a .gguf file
+    """
     if config.model.path is None and config.model.shape is None:
         yield Verdict(
             "VRL005",
@@ -20,7 +25,12 @@ def model_is_named(config: Config) -> Iterator[Verdict]:
 
 
 def model_is_named_once(config: Config) -> Iterator[Verdict]:
-    """VRL120: a shape is for random weights, a path for stored ones."""
+    """VRL120: both a path and a shape of the model are set.
+
+    Why: a path loads stored weights, a shape starts from random ones; which one was meant cannot be told.
+    Example: `model: {path: a/b, shape: {hidden_size: 64}}`
+    Instead: keep model.path to train a model, model.shape for a measurement with random weights
+    """
     if config.model.path is not None and config.model.shape is not None:
         yield Verdict(
             "VRL120",
@@ -31,7 +41,12 @@ def model_is_named_once(config: Config) -> Iterator[Verdict]:
 
 
 def data_is_named(config: Config) -> Iterator[Verdict]:
-    """VRL005: prompts to train on."""
+    """VRL005: no model or no prompts are named.
+
+    Why: there is nothing to train on; every other key has a default, these do not.
+    Example: `model: {path: a/b}` and no `data:`
+    Instead: `data: {train_files: train.parquet}` or `data: {source: arithmetic}`
+    """
     if not config.data.train_files and config.data.source is None:
         yield Verdict(
             "VRL005",
@@ -42,7 +57,12 @@ def data_is_named(config: Config) -> Iterator[Verdict]:
 
 
 def data_is_named_once(config: Config) -> Iterator[Verdict]:
-    """VRL121: a generator makes the prompts, so files beside it would be ignored."""
+    """VRL121: files beside a generator of prompts.
+
+    Why: data.source makes the prompts, so the files would never be read.
+    Example: `data: {source: arithmetic, train_files: train.parquet}`
+    Instead: remove one of them
+    """
     if config.data.source is not None and (config.data.train_files or config.data.val_files):
         key = "data.train_files" if config.data.train_files else "data.val_files"
         generator = "data.source and data.source_args" if config.data.source_args else "data.source"
@@ -55,7 +75,12 @@ def data_is_named_once(config: Config) -> Iterator[Verdict]:
 
 
 def source_args_have_a_source(config: Config) -> Iterator[Verdict]:
-    """VRL122: arguments for a generator that is not there."""
+    """VRL122: arguments for a generator that is not there.
+
+    Why: data.source_args goes to the generator that data.source names; without it nothing reads them.
+    Example: `data: {source_args: {digits: 2}}`
+    Instead: `data: {source: arithmetic, source_args: {digits: 2}}`
+    """
     if config.data.source_args and config.data.source is None:
         yield Verdict(
             "VRL122",
@@ -66,7 +91,12 @@ def source_args_have_a_source(config: Config) -> Iterator[Verdict]:
 
 
 def validation_is_held_out(config: Config) -> Iterator[Verdict]:
-    """VRL123: accuracy on training rows says nothing about new ones."""
+    """VRL123: the same file is trained on and validated on.
+
+    Why: accuracy on rows that were trained on says nothing about new ones, and hides overfitting.
+    Example: `data: {train_files: a.parquet, val_files: a.parquet}`
+    Instead: give data.val_files rows that are held out
+    """
     both = sorted(set(config.data.train_files) & set(config.data.val_files))
     if both:
         yield Verdict(
@@ -79,7 +109,12 @@ def validation_is_held_out(config: Config) -> Iterator[Verdict]:
 
 
 def weights_match_functions(config: Config) -> Iterator[Verdict]:
-    """VRL124: one weight for each reward function."""
+    """VRL124: the number of reward weights differs from the number of reward functions.
+
+    Why: the reward is the weighted sum of the functions, one weight each.
+    Example: `reward: {function: [numeric, format], weights: [1.0]}`
+    Instead: `reward: {function: [numeric, format], weights: [1.0, 0.2]}`
+    """
     weights, functions = config.reward.weights, config.reward.function
     if weights is not None and len(weights) != len(functions):
         yield Verdict(
@@ -91,7 +126,12 @@ def weights_match_functions(config: Config) -> Iterator[Verdict]:
 
 
 def something_rewards(config: Config) -> Iterator[Verdict]:
-    """VRL125: without a reward there is nothing to learn from."""
+    """VRL125: nothing rewards.
+
+    Why: without a reward function or a reward model every advantage is zero and nothing is learnt.
+    Example: `reward: {function: []}`
+    Instead: `reward: {function: exact_match}`
+    """
     if not config.reward.function and config.reward_model.path is None:
         yield Verdict(
             "VRL125",

@@ -9,7 +9,13 @@ from verlcli.config.types import Config
 
 
 def warmup_ends(config: Config) -> Iterator[Verdict]:
-    """VRL140: a warm-up as long as the run never reaches its learning rate for more than a step."""
+    """VRL140: the warm-up fills the whole run.
+
+    Why: the learning rate rises until warmup_steps; a run that ends there never trains at its learning rate for
+        more than a step.
+    Example: `trainer: {total_steps: 100}` with `actor: {optim: {warmup_steps: 100}}`
+    Instead: a warm-up of some 3 to 10 % of the steps
+    """
     total = config.trainer.total_steps
     optims = {"actor": config.actor.optim}
     if config.algorithm.name == "ppo":

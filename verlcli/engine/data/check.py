@@ -56,6 +56,7 @@ class DataReport:
     files: list[FileFacts] = field(default_factory=list)
     data_sources: Counter[str] = field(default_factory=Counter)
     prompt_length: Lengths | None = None  # None: no good row
+    too_long: int = 0  # prompts above the limit that was asked about
     bad_count: int = 0
     bad: list[BadRow] = field(default_factory=list)
     duplicate_count: int = 0
@@ -85,8 +86,12 @@ class DataReport:
         }
 
 
-def check_files(files: Sequence[str], *, prompt_key: str = "prompt", tokenizer: Any = None) -> DataReport:
+def check_files(
+    files: Sequence[str], *, prompt_key: str = "prompt", tokenizer: Any = None, limit: int | None = None
+) -> DataReport:
     """Read every row of the files. Lengths are characters, or tokens when a tokenizer is given.
+
+    `limit` is a length to count longer prompts of.
 
     Raises:
         ConfigError: a file as a whole cannot be read; bad rows do not raise.
@@ -102,6 +107,7 @@ def check_files(files: Sequence[str], *, prompt_key: str = "prompt", tokenizer: 
             lengths.append(_length(row, tokenizer))
             _note_duplicate(row, place, first_places, report)
         report.files.append(FileFacts(file, len(table), list(columns)))
+    report.too_long = sum(length > limit for length in lengths) if limit is not None else 0
     report.prompt_length = _percentiles(sorted(lengths), "tokens" if tokenizer else "characters")
     return report
 

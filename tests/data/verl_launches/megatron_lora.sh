@@ -1,0 +1,14 @@
+python3 -m verl.trainer.main_ppo model_engine=megatron \
+    algorithm.adv_estimator=grpo \
+    actor_rollout_ref.model.path=Qwen/Qwen3-8B \
+    actor_rollout_ref.model.lora.rank=32 \
+    actor_rollout_ref.model.lora.alpha=64 \
+    actor_rollout_ref.model.lora.target_modules=[linear_qkv,linear_proj] \
+    actor_rollout_ref.model.lora.merge=True \
+    actor_rollout_ref.actor.megatron.tensor_model_parallel_size=4 \
+    actor_rollout_ref.actor.megatron.param_offload=True \
+    actor_rollout_ref.actor.megatron.optimizer_offload=True \
+    actor_rollout_ref.actor.optim.lr_decay_style=cosine \
+    actor_rollout_ref.rollout.name=vllm \
+    actor_rollout_ref.rollout.n=8 \
+    data.train_files=/data/train.parquet

@@ -1,0 +1,107 @@
+"""Any file that may be checked -> its problems: a config of ours, a launch script of verl, or verl's own YAML."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from verlcli.config.context import Context
+from verlcli.config.loader import MAX_BYTES
+from verlcli.config.problems import Problem, in_order
+from verlcli.config.verl.kind import Kind, kind_of
+from verlcli.errors import ConfigError
+
+STDIN = "<stdin>"
+
+
+def check_file(path: str, overrides: Sequence[str] = (), context: Context | None = None) -> list[Problem]:
+    """Problems of one file, sorted by place, each once.
+
+    Args:
+        path: a preset's name, a file, or `-` for the standard input, which is called `<stdin>` in problems.
+        overrides: `KEY=VALUE` on top: of a config of ours, or as Hydra overrides of every launch.
+        context: facts beside the text.
+
+    Raises:
+        ConfigError: it cannot be read at all.
+    """
+    from verlcli.config.load import load_config
+    from verlcli.config.presets import is_preset_name
+
+    context = context or Context()
+    if path == "-":
+        return _standard_input(overrides, context)
+    if not is_preset_name(path) or Path(path).is_file():
+        text = read_text(path)
+        kind = kind_of(path, text)
+        if kind != "ours":
+            return in_order(_launches(path, text, kind, overrides, context))
+    return list(load_config([path], overrides, context=context).problems)
+
+
+def read_text(path: str) -> str:
+    """Text of a file as it is, line ends and byte order mark included; bytes that are not UTF-8 are replaced.
+
+    Raises:
+        ConfigError: it is missing, a folder, unreadable, larger than 1 MiB, or binary.
+    """
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise ConfigError("no such file", where=path, fix="check the path; presets: `verl presets list`") from None
+    except IsADirectoryError:
+        raise ConfigError("is a directory, not a file", where=path, fix="name the file inside it") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"cannot be read: {reason}", where=path, fix="check the path and its permissions") from None
+    return _decoded(data, path)
+
+
+def _decoded(data: bytes, name: str) -> str:
+    if len(data) > MAX_BYTES:
+        raise ConfigError("larger than 1 MiB, which no launch needs", where=name, fix="is this really the file?")
+    if b"\0" in data:
+        raise ConfigError("a binary file, not text", where=name, fix="is this really the file?")
+    return data.decode("utf-8", errors="replace")
+
+
+def _standard_input(overrides: Sequence[str], context: Context) -> list[Problem]:
+    from verlcli.config.load import load_config
+
+    text = _decoded(sys.stdin.buffer.read(MAX_BYTES + 1), STDIN)
+    kind = kind_of(STDIN, text)
+    if kind != "ours":
+        return in_order(_launches(STDIN, text, kind, overrides, context))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "stdin.yaml"
+        file.write_text(text, encoding="utf-8")
+        problems = load_config([file], overrides, context=context).problems
+        return [_renamed(problem, str(file)) for problem in problems]
+
+
+def _renamed(problem: Problem, file: str) -> Problem:
+    origin = problem.origin.replace(file, STDIN) if problem.origin else None
+    return replace(problem, file=STDIN if problem.file == file else problem.file, origin=origin, fix=None)
+
+
+def _launches(path: str, text: str, kind: Kind, overrides: Sequence[str], context: Context) -> Iterator[Problem]:
+    from verlcli.config.verl.check import check_run
+    from verlcli.config.verl.read_hydra import read_hydra_run
+    from verlcli.config.verl.read_script import read_script_runs
+    from verlcli.config.verl.words import command_line_settings
+
+    if kind == "script":
+        runs, problems = read_script_runs(path, text, context)
+    else:
+        run, problems = read_hydra_run(path, text, context)
+        runs = [run]
+    added, wrong = command_line_settings(overrides)
+    found = [problem for run in runs for problem in check_run(replace(run, settings=(*run.settings, *added)))]
+    # What the key's own check says about an empty value is more than the shell's.
+    empty = {problem.line for problem in found if problem.code == "VRL258"}
+    yield from (problem for problem in problems if problem.code != "VRL302" or problem.line not in empty)
+    yield from (*wrong, *found)

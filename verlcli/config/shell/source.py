@@ -1,0 +1,81 @@
+"""Text of a script -> its syntax tree, and the place of every character in it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from verlcli.config.shell.types import Gap, Piece, Place, Word, moved
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+class Source:
+    """A text to be read as bash; offsets count its characters."""
+
+    def __init__(self, text: str, runs: tuple[tuple[int, Piece], ...] = (), fixed: Place | None = None) -> None:
+        """`runs` are the pieces a composed text is made of, by offset; `fixed` is that of a foreign text."""
+        self.text = text
+        # The parser counts bytes, we count characters; to bash every character beyond ASCII is part of a word.
+        self._bytes = _NOT_ASCII.sub("@", text).encode()
+        self._lines = [match.end() for match in re.finditer("\n", text)]
+        self._runs = runs
+        self._starts = [start for start, _ in runs]
+        self._fixed = fixed
+        self.cache: dict[Any, Any] = {}
+
+    @classmethod
+    def of_word(cls, word: Word) -> Source:
+        """The text of a word, such as the argument of `bash -c`, where each character keeps its own place."""
+        runs, length = [], 0
+        for part in word.parts:
+            if isinstance(part, Gap):
+                continue
+            runs.append((length, part))
+            length += len(part.text)
+        return cls(word.text_as_run, tuple(runs), None if runs else word.place)
+
+    def place(self, offset: int) -> Place:
+        """Where the character at `offset` stands in the script."""
+        if self._fixed:
+            return self._fixed
+        if self._runs:
+            start, piece = self._runs[max(0, bisect_right(self._starts, offset) - 1)]
+            return moved(piece.place, piece.text[: offset - start])
+        line = bisect_right(self._lines, offset)
+        return Place(line + 1, offset - (self._lines[line - 1] if line else 0) + 1)
+
+    def tree(self, start: int = 0, end: int | None = None) -> Node:
+        """Syntax tree of the whole text, or of the part of it inside `$(…)`; its offsets are those of the text."""
+        end = len(self.text) if end is None else end
+        key = ("tree", start, end)
+        if key not in self.cache:
+            self.cache[key] = self._parse(start, end)
+        tree: Node = self.cache[key]
+        return tree
+
+    def _parse(self, start: int, end: int) -> Node:
+        from tree_sitter import Range
+
+        parser = _parser()
+        if start == 0 and end == len(self.text):
+            return parser.parse(self._bytes).root_node
+        parser.included_ranges = [Range((0, start), (0, end), start, end)]
+        try:
+            return parser.parse(self._bytes).root_node
+        finally:
+            parser.reset()
+            parser.included_ranges = []

@@ -1,0 +1,185 @@
+"""State of a shell at one point of the script; several worlds live side by side while a branch is undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from verlcli.config.shell.types import Gap, Piece
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from verlcli.config.shell.source import Source
+
+Parts = tuple[Piece | Gap, ...]
+Status = Literal["yes", "no", "likely", "maybe"]  # of a command: success, failure, assumed success, undecided
+Flow = Literal["", "exit", "return", "break", "continue"]
+
+ALWAYS_SET = frozenset(
+    [
+        "HOME",
+        "PATH",
+        "PWD",
+        "OLDPWD",
+        "HOSTNAME",
+        "UID",
+        "EUID",
+        "PPID",
+        "RANDOM",
+        "SECONDS",
+        "LINENO",
+        "BASH_VERSION",
+        "OSTYPE",
+        "SHLVL",
+        "BASHPID",
+        "BASH",
+        "HOSTTYPE",
+        "MACHTYPE",
+        "EPOCHSECONDS",
+        "EPOCHREALTIME",
+        "SRANDOM",
+        "FUNCNAME",
+        "BASH_SOURCE",
+        "_",
+    ]
+)
+_MAY_BE_SET = frozenset(
+    [
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "TMPDIR",
+        "LANG",
+        "LC_ALL",
+        "TERM",
+        "PYTHONPATH",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "LIBRARY_PATH",
+        "CPATH",
+        "PYTHONHOME",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "CONDA_DEFAULT_ENV",
+        "RANK",
+        "NODE_RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_HOME",
+        "ROCR_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "ASCEND_RT_VISIBLE_DEVICES",
+        "HF_HOME",
+        "HF_TOKEN",
+        "HF_ENDPOINT",
+        "WANDB_API_KEY",
+        "RAY_ADDRESS",
+        "NNODES",
+        "SCRATCH",
+        "WORK",
+        "XDG_CACHE_HOME",
+    ]
+)
+_MACHINE_PREFIXES = ("SLURM_", "PBS_", "LSB_", "OMPI_", "PMI_", "KUBERNETES_", "MLP_", "ARNOLD_", "PET_")
+
+
+def at_run_time(name: str) -> bool:
+    """Whether the machine, its scheduler or bash itself sets the variable, so that no default is to be assumed."""
+    return name in ALWAYS_SET or name in _MAY_BE_SET or name.startswith(_MACHINE_PREFIXES)
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """Value of a variable: a scalar's parts, or an array's by index or key."""
+
+    parts: Parts = ()
+    items: Mapping[int | str, Parts] | None = None
+    exported: bool = False
+    integer: bool = False
+    keyed: bool = False  # `declare -A`
+
+    def scalar(self) -> Parts:
+        """What `$name` gives: of an array the item 0."""
+        return self.parts if self.items is None else self.items.get("0" if self.keyed else 0, ())
+
+
+@dataclass(slots=True)
+class World:
+    """One possible state. Copies share what no command changes in place."""
+
+    variables: dict[str, Var] = field(default_factory=dict)
+    functions: dict[str, tuple[Source, Node]] = field(default_factory=dict)
+    positional: tuple[Parts, ...] | None = None  # None: the script's own, which nobody knows
+    options: frozenset[str] = frozenset()
+    flow: Flow = ""
+    levels: int = 1  # loops that a `break` or `continue` is for
+    status: Status = "yes"
+    conditions: tuple[str, ...] = ()
+    output: Parts | None = None  # what was printed so far, inside `$(…)`
+    saved: tuple[dict[str, Var | None], ...] = ()  # of `local` variables, one a running function
+    touched_unset: bool = False  # the last test looked at a variable that nobody sets
+
+    def copy(self) -> World:
+        """An independent world with the same state."""
+        saved = tuple(dict(level) for level in self.saved)
+        return replace(self, variables=dict(self.variables), functions=dict(self.functions), saved=saved)
+
+    def same(self, other: World, but: str = "") -> bool:
+        """Whether nothing that follows could tell the two apart, the variable `but` left aside."""
+        if but and but in self.variables and but in other.variables:
+            return self.same(replace(other, variables={**other.variables, but: self.variables[but]}))
+        return (
+            self.flow == other.flow
+            and self.levels == other.levels
+            and self.options == other.options
+            and self.positional == other.positional
+            and self.output == other.output
+            and self.variables == other.variables
+            and self.functions.keys() == other.functions.keys()
+        )
+
+    def put(self, name: str, value: Var) -> None:
+        """Sets a variable; `set -a` exports it."""
+        exported = value.exported or "allexport" in self.options
+        self.variables[name] = replace(value, exported=True) if exported and not value.exported else value
+
+    def printed(self, parts: Parts) -> None:
+        """Adds to the output, where somebody collects it."""
+        if self.output is not None:
+            self.output += parts
+
+
+def merged(worlds: Iterable[World], base: tuple[str, ...] | None = None, but: str = "") -> list[World]:
+    """Worlds that differ, each with the conditions that its twins share.
+
+    `base` are the conditions from before the branch: the only world left alive keeps those alone. The value of the
+    variable `but` is of no account, such as that of a loop which some worlds have left early.
+    """
+    kept: list[World] = []
+    for world in worlds:
+        twin = next((other for other in kept if other.same(world, but)), None)
+        if twin is None:
+            kept.append(world)
+            continue
+        twin.conditions = shared(twin.conditions, world.conditions)
+        twin.status = twin.status if twin.status == world.status else "maybe"
+    alive = [world for world in kept if world.flow != "exit"]
+    if len(alive) == 1 and base is not None:
+        alive[0].conditions = base
+    return kept
+
+
+def shared(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    """Conditions that two worlds have in common."""
+    length = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        length += 1
+    return first[:length]

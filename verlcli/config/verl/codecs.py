@@ -1,0 +1,158 @@
+"""How single values translate between our keys and verl's, both ways, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from verlcli.config.verl.pairs import ABSENT, View
+
+_FAR = 1_000_000_000  # steps or a bound that no run reaches
+_SHORT = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+_LONG = {long: short for short, long in _SHORT.items()}
+
+
+def unless_null(value: Any, view: View) -> Any:
+    """Null stands for verl's own default."""
+    return ABSENT if value is None else value
+
+
+def unless_auto(value: Any, view: View) -> Any:
+    """`auto` and null stand for verl's own default."""
+    return ABSENT if value in (None, "auto") else value
+
+
+def files(value: Any, view: View) -> Any:
+    """One file alone, several as a list; none: verl's own default."""
+    if not isinstance(value, list):
+        return unless_null(value, view)
+    return (value[0] if len(value) == 1 else value) if value else ABSENT
+
+
+def file_list(value: Any) -> Any:
+    """A list, also of one file."""
+    return [value] if isinstance(value, str) else value
+
+
+def all_as_minus_one(value: Any, view: View) -> Any:
+    """Null (all) is verl's -1."""
+    return -1 if value is None else value
+
+
+def minus_one_as_all(value: Any) -> Any:
+    """verl's -1 (all) is null."""
+    return None if value == -1 else value
+
+
+def off_as_minus_one(value: Any, view: View) -> Any:
+    """0 (off) is verl's -1."""
+    return -1 if value == 0 else value
+
+
+def minus_one_as_off(value: Any) -> Any:
+    """verl's -1 (off) is 0."""
+    return 0 if value == -1 else value
+
+
+def whole_number(value: Any, view: View) -> Any:
+    """A number; what this machine would have to work out is left to verl's default."""
+    return value if isinstance(value, int) else ABSENT
+
+
+def order_seed(value: Any, view: View) -> Any:
+    """Null is `trainer.seed`."""
+    return view.value("trainer.seed") if value is None else value
+
+
+def not_null(value: Any) -> Any:
+    """verl's null has no word here."""
+    return ABSENT if value is None else value
+
+
+def clip_side(value: Any, view: View) -> Any:
+    """Null is `algorithm.clip_ratio`."""
+    return view.value("algorithm.clip_ratio") if value is None else value
+
+
+def dual_clip(value: Any, view: View) -> Any:
+    """Null (off) is a bound that no ratio reaches: verl has no switch."""
+    return float(_FAR) if value is None else value
+
+
+def steps_between(value: Any, view: View) -> Any:
+    """0 (only at the end) is an interval that no run reaches: verl's last step counts as a multiple of any interval."""
+    return _FAR if value == 0 else value
+
+
+def positive(value: Any) -> Any:
+    """verl's -1 (never) and null have no word here."""
+    return value if isinstance(value, int) and value > 0 else ABSENT
+
+
+def checkpointing(value: Any, view: View) -> Any:
+    """On when either of our two names turns it on."""
+    return bool(value) or bool(view.value("model.use_recompute"))
+
+
+def adapters(value: Any, view: View) -> Any:
+    """Details of LoRA mean nothing without a rank."""
+    return value if view.value("model.lora_rank") or view.said("model.lora_alpha") else ABSENT
+
+
+def adapter_modules(value: Any, view: View) -> Any:
+    """Megatron names its own modules, and has no `all-linear`."""
+    if not view.value("model.lora_rank") and not view.said("model.lora_target_modules"):
+        return ABSENT
+    return ABSENT if view.tree.engine == "megatron" and value == "all-linear" else value
+
+
+def algorithm_name(value: Any, view: View) -> Any:
+    """`ppo` is verl's advantage estimator `gae`."""
+    return "gae" if value == "ppo" else value
+
+
+def estimator(value: Any) -> Any:
+    """verl's `gae` is `ppo`; estimators other than that and `grpo` have no word here."""
+    return {"gae": "ppo", "grpo": "grpo"}.get(value, ABSENT) if isinstance(value, str) else ABSENT
+
+
+def long_dtype(value: Any, view: View) -> Any:
+    """`bf16` is `bfloat16`; `auto` and null: verl's own default."""
+    return _SHORT.get(value, ABSENT)
+
+
+def short_dtype(value: Any) -> Any:
+    """`bfloat16` is `bf16`."""
+    return _LONG.get(value, ABSENT) if isinstance(value, str) else ABSENT
+
+
+def warmup(value: Any) -> Any:
+    """verl's -1 without a ratio is 0 steps."""
+    return 0 if value in (-1, None) else value
+
+
+def engine_name(value: Any, view: View) -> Any:
+    """The rollout engine under either of our two names; null: none is chosen."""
+    return unless_null(view.value("actor.rollout_engine") if value is None else value, view)
+
+
+def critic_path(value: Any, view: View) -> Any:
+    """Null is `model.path`, where a critic is trained."""
+    return unless_null(view.value("model.path") if value is None and view.has_critic else value, view)
+
+
+def mini_batch(value: Any, view: View) -> Any:
+    """Null is the whole batch."""
+    return unless_null(view.value("data.train_batch_size") if value is None else value, view)
+
+
+def loggers(value: Any, view: View) -> Any:
+    """verl names the terminal too, as `console`; our `jsonl` is its `file`."""
+    names = value if isinstance(value, list) else [value]
+    return ["console", *("file" if name == "jsonl" else name for name in names)]
+
+
+def logger_names(value: Any) -> Any:
+    """Without `console`, which is always there."""
+    if not isinstance(value, list):
+        return ABSENT
+    return ["jsonl" if name == "file" else name for name in value if name != "console"]

@@ -1,0 +1,114 @@
+"""Which entry point of verl a launch starts, and so which keys it takes; forks and other trainers are named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from verlcli.facts.verl import EntryPoint
+
+# First part of a module, or the program itself -> the trainer that it belongs to.
+_OTHERS = {
+    "openrlhf": "OpenRLHF",
+    "trl": "TRL",
+    "slime": "slime",
+    "areal": "AReaL",
+    "nemo_rl": "NeMo RL",
+    "roll": "ROLL",
+    "swift": "ms-swift",
+    "llamafactory": "LLaMA-Factory",
+    "llamafactory-cli": "LLaMA-Factory",
+}
+_SURE = 3  # keys below actor_rollout_ref that make a launch of somebody's own program one of verl
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What is known of a launch before its keys are read.
+
+    Attributes:
+        module: as after `-m`, or a file.
+        version: of verl, one of `VERSIONS`.
+        pinned: whether somebody named the version, so that no other one is tried.
+        config_name: as after `--config-name`.
+        groups: config groups that it chooses.
+        keys: of its overrides.
+    """
+
+    module: str
+    version: str
+    pinned: bool = False
+    config_name: str | None = None
+    groups: Mapping[str, str] | None = None
+    keys: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a launch starts.
+
+    Attributes:
+        entry: entry point of verl whose keys it takes; None when they are not known.
+        code, remark: what has to be said about it; empty when there is nothing.
+        unseen: what may hold more than verl's own defaults and was not read; empty without it.
+    """
+
+    entry: EntryPoint | None
+    code: str = ""
+    remark: str = ""
+    unseen: str = ""
+
+
+def choose_entry(command: Command) -> Chosen | None:
+    """The entry point that a launch starts; None for a program that has nothing to do with RL training."""
+    from verlcli.facts.verl import entry_of_module, versions_of_module
+
+    module, version, groups = command.module, command.version, command.groups or {}
+    found = entry_of_module(module, version, command.config_name)
+    if found is not None:
+        return Chosen(found.with_groups(groups))
+    plain = entry_of_module(module, version)
+    if plain is not None:
+        config = f"the config '{command.config_name}'"
+        remark = f"{config} is not one of verl {version}, so that keys and defaults which it brings are not known"
+        return Chosen(plain.with_groups(groups), "VRL337", remark, config)
+    shipped = versions_of_module(module)
+    return _of_other_version(command, shipped) if shipped else _foreign(command)
+
+
+def _of_other_version(command: Command, shipped: tuple[str, ...]) -> Chosen:
+    from verlcli.facts.verl import entry_of_module
+
+    last = shipped[-1]
+    remark = f"verl {command.version} has no {command.module}; verl {last} is the last that has it"
+    entry = entry_of_module(command.module, last, command.config_name) or entry_of_module(command.module, last)
+    if command.pinned or entry is None:
+        return Chosen(None, "VRL332", f"{remark}. This launch is not checked")
+    return Chosen(entry.with_groups(command.groups or {}), "VRL332", f"{remark}: this launch is checked as one of it")
+
+
+def _foreign(command: Command) -> Chosen | None:
+    from verlcli.facts.verl import entry_of_module
+
+    fork = _fork_of(command.module)
+    if fork:
+        return Chosen(None, "VRL331", f"{command.module} is {fork}. This launch is not checked")
+    if sum(key.startswith("actor_rollout_ref.") for key in command.keys) < _SURE:
+        return None
+    plain = entry_of_module("verl.trainer.main_ppo", command.version)
+    remark = f"{command.module or 'the program'} is not verl's own: it is checked as verl.trainer.main_ppo"
+    unseen = f"the config of {command.module or 'the program'}"
+    return Chosen(plain and plain.with_groups(command.groups or {}), "VRL338", remark, unseen)
+
+
+def _fork_of(module: str) -> str:
+    """`an entry point of EasyR1`, `OpenRLHF, another trainer`, or nothing."""
+    from verlcli.facts.verl.forks import FORK_ENTRIES
+
+    fork = next((fork for fork in FORK_ENTRIES if fork.module == module), None)
+    if fork is not None:
+        return f"an entry point of {fork.name}, a fork of verl, which {fork.note}"
+    root = module.replace("/", ".").lstrip(".").partition(".")[0]
+    return f"{_OTHERS[root]}, another trainer" if root in _OTHERS else ""

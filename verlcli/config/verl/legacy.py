@@ -1,0 +1,59 @@
+"""Keys that the tree still has under an old name: without effect, or heeded with a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from verlcli.config.problems import Fix
+from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.run import Setting, VerlRun
+
+
+def legacy_verdicts(run: VerlRun, setting: Setting) -> Iterator[Verdict]:
+    """An old name; an error when the setting is silently lost."""
+    from verlcli.facts.verl.history import ignored
+
+    key = setting.key
+    lost = ignored(key, run.version, run.entry or run.tree.entry)
+    if lost is not None:
+        yield from _lost(run, setting, lost.new, lost.note)
+    else:
+        yield from _deprecated(run, setting)
+
+
+def _lost(run: VerlRun, setting: Setting, new: str | None, note: str) -> Iterator[Verdict]:
+    key = setting.key
+    if setting.value == run.tree.defaults.get(key) or run.tree.is_section(key):
+        return
+    code = (
+        "VRL227" if key.partition(".")[0] in ("reward_model", "custom_reward_function", "sandbox_fusion") else "VRL263"
+    )
+    meant = _moved(run, key, new)
+    why = f": {note}" if note else ""
+    message = f"verl {run.version} accepts {key} and ignores it{why}"
+    fix = Fix("rename", key, meant) if meant and run.tree.has(meant) and not run.is_set(meant) else None
+    advice = f"write {meant}={setting.raw}" if meant else "remove it"
+    yield Verdict(code, (key,), message, advice, fix=fix)
+
+
+def _moved(run: VerlRun, key: str, new: str | None) -> str | None:
+    """The new name, with what stands below a section that moved."""
+    from verlcli.facts.verl.removals import SILENTLY_IGNORED
+
+    if new is None or key in SILENTLY_IGNORED:
+        return new
+    names = key.split(".")
+    old = next(name for at in range(len(names), 0, -1) if (name := ".".join(names[:at])) in SILENTLY_IGNORED)
+    return new + key[len(old) :]
+
+
+def _deprecated(run: VerlRun, setting: Setting) -> Iterator[Verdict]:
+    from verlcli.facts.verl.renames import DEPRECATED
+
+    rename = DEPRECATED.get(setting.key)
+    if rename is None or not run.tree.has(rename.new) or setting.value == run.tree.defaults.get(setting.key):
+        return
+    note = f", {rename.note}" if rename.note else ""
+    message = f"{setting.key} is an old name that verl still heeds; since {rename.since} it is {rename.new}{note}"
+    fix = Fix("rename", setting.key, rename.new) if not rename.note and not run.is_set(rename.new) else None
+    yield Verdict("VRL263", (setting.key,), message, f"write {rename.new}", "note", fix=fix)

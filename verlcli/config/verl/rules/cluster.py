@@ -1,0 +1,100 @@
+"""Rules about what a launch asks of Ray's nodes: CPUs beside each GPU, and enough GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from verlcli.config.context import NotKnown
+from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._base import VerlRule, rule
+from verlcli.config.verl.rules._reading import APART, GPUS, NODES, ROLLOUT, at_least, has_own_rollout_gpus, size
+from verlcli.config.verl.run import VerlRun
+
+_CPUS = "ray_kwargs.ray_init.num_cpus"
+_POOL = "reward.reward_model"
+_CPUS_PER_GPU = 3
+
+
+@rule()
+def bundles_find_cpus(run: VerlRun) -> Iterator[Verdict]:
+    """VRL222: Ray has fewer CPUs than the workers reserve.
+
+    Why: verl reserves 3 CPUs with each GPU (1 before 0.7), for actor, rollout and reward workers. Ray waits for a node
+        that has them, without an end and without a message.
+    Example: ray_kwargs.ray_init.num_cpus=8 with trainer.n_gpus_per_node=8
+    Instead: ray_kwargs.ray_init.num_cpus=32, or leave it out
+    Source: verl/single_controller/ray/base.py; verl pull request 6663
+    """
+    cpus, where, keys = _cpus(run)
+    per_gpu = _CPUS_PER_GPU if at_least(run, "0.7") else 1
+    gpus = size(run, GPUS)
+    if cpus < per_gpu * gpus:
+        most = cpus // per_gpu
+        yield Verdict(
+            "VRL222",
+            (*keys, GPUS),
+            f"workers reserve {per_gpu} CPUs × {gpus} GPUs = {per_gpu * gpus} a node, and {where}: Ray waits forever",
+            f"give it {per_gpu * gpus + 2} or more" + (f", or set {run.name(GPUS)} to {most} or less" if most else ""),
+        )
+
+
+def _cpus(run: VerlRun) -> tuple[int, str, tuple[str, ...]]:
+    """CPUs of a node as Ray sees them, how they were said, and the key that says it."""
+    for key in (_CPUS, "ray_init.num_cpus"):
+        if run.has(key) and run.get(key) is not None:
+            return run.integer(key), run.shown(key), (key,)
+    asked = run.directives.get("cpus-per-task")
+    if asked is not None and asked.value is not None and asked.value.isdecimal():
+        tasks = run.directives.get("ntasks-per-node")
+        if tasks is None or tasks.value == "1":
+            return int(asked.value), f"#SBATCH --cpus-per-task={asked.value}", ()
+    cpus = run.cluster.cpus
+    if cpus is None:
+        raise NotKnown("the CPUs of a node: add cpus=64 to --cluster")
+    return cpus, f"the cluster's nodes have {cpus}", ()
+
+
+@rule()
+def cluster_has_the_gpus(run: VerlRun) -> Iterator[Verdict]:
+    """VRL223: the cluster has fewer GPUs than the launch asks for.
+
+    Why: verl compares the sum of all GPUs with what it needs and stops. When only a node is too small, or one is
+        missing, it waits without an end for a node with that many free GPUs.
+    Example: trainer.n_gpus_per_node left at 8 on a machine with 2 GPUs
+    Instead: trainer.n_gpus_per_node=2
+    Source: verl/single_controller/ray/base.py; verl issues 2515, 2596, 5954
+    """
+    cluster = run.cluster
+    for nodes_key, gpus_key in _pools(run):
+        nodes, gpus = size(run, nodes_key), size(run, gpus_key)
+        if gpus > cluster.gpus_per_node:
+            message = f"{run.shown(gpus_key)}, and the cluster's nodes have {cluster.gpus_per_node}"
+            advice = f"set it to {cluster.gpus_per_node}" if cluster.gpus_per_node else "name a cluster with GPUs"
+            yield Verdict("VRL223", (gpus_key, nodes_key), message, advice)
+        elif nodes > cluster.nodes:
+            message = f"{run.shown(nodes_key)}, and the cluster has {cluster.nodes}"
+            yield Verdict("VRL223", (nodes_key, gpus_key), message, f"set it to {cluster.nodes}")
+    yield from _sum_fits(run)
+
+
+def _pools(run: VerlRun) -> Iterator[tuple[str, str]]:
+    """Keys of nodes and of GPUs a node for each group of GPUs that no other shares."""
+    yield NODES, GPUS
+    if has_own_rollout_gpus(run):
+        root = "rollout" if run.tree.entry in APART else ROLLOUT
+        yield f"{root}.nnodes", f"{root}.n_gpus_per_node"
+    if run.has(f"{_POOL}.enable_resource_pool") and run.flag(f"{_POOL}.enable_resource_pool"):
+        yield f"{_POOL}.nnodes", f"{_POOL}.n_gpus_per_node"
+
+
+def _sum_fits(run: VerlRun) -> Iterator[Verdict]:
+    pools = list(_pools(run))
+    wanted = sum(size(run, nodes) * size(run, gpus) for nodes, gpus in pools)
+    if len(pools) > 1 and wanted > run.cluster.total_gpus:
+        each = " + ".join(f"{size(run, nodes)} × {size(run, gpus)}" for nodes, gpus in pools)
+        keys = tuple(key for pair in reversed(pools) for key in pair)
+        message = f"the launch asks for {each} = {wanted} GPUs, and the cluster has {run.cluster.total_gpus}"
+        yield Verdict("VRL223", keys, message, "take fewer for one of them, or more nodes")
+
+
+RULES: tuple[VerlRule, ...] = (bundles_find_cpus, cluster_has_the_gpus)

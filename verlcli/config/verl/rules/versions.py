@@ -1,0 +1,87 @@
+"""Rules about what a launch brings along: environment variables and packages that this verl does not bear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from verlcli.config.problems import Severity
+from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._base import VerlRule, rule
+from verlcli.config.verl.rules._reading import ROLLOUT, at_least
+from verlcli.config.verl.run import VerlRun
+
+_NAME, _FREE, _SLEEP = f"{ROLLOUT}.name", f"{ROLLOUT}.free_cache_engine", f"{ROLLOUT}.enable_sleep_mode"
+_PIP = "ray_kwargs.ray_init.runtime_env.pip"
+_ENV = "ray_kwargs.ray_init.runtime_env.env_vars"
+_OLD_NAME, _NEW_NAME = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
+
+
+@rule()
+def allocator_lets_vllm_sleep(run: VerlRun) -> Iterator[Verdict]:
+    """VRL237: expandable segments, which vLLM's sleep mode does not bear.
+
+    Why: vLLM frees its memory between rollouts through a pool of its own (free_cache_engine=True). Until April 2026 it
+        refused to start with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; since then it switches the segments off
+        for the pool, if they were asked for under that name.
+    Example: export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, with verl 0.8
+    Instead: unset PYTORCH_CUDA_ALLOC_CONF; verl switches the segments on itself where they help
+    Source: vLLM's device_allocator/cumem.py, vLLM pull request 40812; verl/workers/engine_workers.py
+    """
+    if run.text(_NAME) != "vllm" or not run.flag(_FREE) or run.get(_SLEEP) is False:
+        return
+    for name in (_OLD_NAME, _NEW_NAME):
+        variable = run.environment.get(name)
+        inner = run.get(f"{_ENV}.{name}")
+        value = inner if isinstance(inner, str) else variable.value if variable else None
+        if value is not None and "expandable_segments:True" in value:
+            yield _refused(run, name)
+
+
+def _refused(run: VerlRun, name: str) -> Verdict:
+    keys = (f"{_ENV}.{name}", _FREE)
+    advice = f"unset {name}; verl switches expandable segments on by itself where they help"
+    if name == _NEW_NAME:
+        message = f"{name} has expandable_segments:True, which vLLM's sleep mode does not notice and cannot bear"
+        return Verdict("VRL237", keys, message, advice, "warning")
+    if at_least(run, "0.9"):
+        message = f"{name} has expandable_segments:True, which vLLM up to spring 2026 refuses in sleep mode"
+        return Verdict("VRL237", keys, message, advice, "note")
+    return Verdict("VRL237", keys, f"{name} has expandable_segments:True, which vLLM refuses in sleep mode", advice)
+
+
+@rule()
+def packages_suit_verl(run: VerlRun) -> Iterator[Verdict]:
+    """VRL239: the launch installs a package in a version that this verl does not run with.
+
+    Why: Ray installs `runtime_env.pip` for every worker. Outside the versions that verl asks for, imports fail in the
+        workers, after the cluster is up.
+    Example: ray_kwargs.ray_init.runtime_env.pip=[vllm==0.8.4], with verl 0.9.1
+    Instead: ray_kwargs.ray_init.runtime_env.pip=[vllm==0.24.0]
+    Source: verl's requirements in setup.py and its wheel, per version
+    """
+    value = run.get(_PIP)
+    packages = value.get("packages") if isinstance(value, dict) else value
+    for text in packages if isinstance(packages, list) else []:
+        if isinstance(text, str):
+            yield from _package(run, text)
+
+
+def _package(run: VerlRun, text: str) -> Iterator[Verdict]:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    from verlcli.facts.verl.versions import is_optional, requirement
+
+    try:
+        asked = Requirement(text)
+    except InvalidRequirement:
+        return
+    exact = [pin.version for pin in asked.specifier if pin.operator == "==" and "*" not in pin.version]
+    allowed = requirement(asked.name, run.version)
+    if len(exact) == 1 and allowed is not None and not allowed.contains(exact[0], prereleases=True):
+        # An engine of another version may happen to work; what verl itself imports does not.
+        severity: Severity = "warning" if is_optional(asked.name, run.version) else "error"
+        message = f"{text} does not suit verl {run.version}"
+        yield Verdict("VRL239", (_PIP,), message, f"it needs {asked.name}{allowed}", severity)
+
+
+RULES: tuple[VerlRule, ...] = (allocator_lets_vllm_sleep, packages_suit_verl)

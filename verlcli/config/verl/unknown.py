@@ -1,0 +1,181 @@
+"""A key that the tree does not have -> why, and which one is meant: moved, of another engine, of a fork, misspelt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from verlcli.config.problems import Fix
+from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.near_keys import meant_key
+from verlcli.config.verl.run import Setting, VerlRun
+
+# These read keys that their YAML does not have.
+_LOOSE = ("generation_server", "generation", "eval", "r1_eval", "vla_ppo", "vla_sac")
+
+
+@dataclass(frozen=True, slots=True)
+class _Advice:
+    """Why a key is unknown, and what to write; `sure` advice holds whatever config the user brings."""
+
+    code: str
+    why: str
+    suggestion: str | None = None
+    fix: Fix | None = None
+    sure: bool = True
+
+
+def unknown_verdict(run: VerlRun, setting: Setting) -> Iterator[Verdict]:
+    """What to say about a key that is in no tree of this launch; nothing when the user's own config may have it."""
+    advice = next(_advice(run, setting), None)
+    refused = run.source == "script" and not setting.prefix and not run.unseen
+    section = setting.key.rpartition(".")[0]
+    made = None if run.unseen else run.tree.target(section)
+    if not (refused or made or (advice and advice.sure and run.entry not in _LOOSE)):
+        return  # it may be for code of the user's own
+    why = advice.why if advice else f"verl {run.version} has no such key"
+    suggestion = advice.suggestion if advice else _names(run, setting.key)
+    code, severity, what = advice.code if advice else "VRL240", "error", ""
+    if refused:
+        what = ": the launch stops at once"
+    elif made:
+        code = "VRL252" if code == "VRL240" else code
+        what = f": making a {made.rpartition('.')[2]} of {section} fails in a worker"
+    else:
+        severity, what = "error" if run.source == "hydra" and not run.unseen else "warning", ": nothing reads it"
+    yield Verdict(code, (setting.key,), f"{why}{what}", suggestion, severity, fix=advice.fix if advice else None)
+
+
+def _advice(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
+    yield from _of_engine(run, setting)
+    yield from _renamed(run, setting)
+    yield from _removed(run, setting)
+    yield from _never_there(run, setting)
+    yield from _of_other_version(run, setting)
+    yield from _of_fork(run, setting)
+    # A config of the user's own may well have a key that looks misspelt.
+    if not run.unseen:
+        yield from _misspelt(run, setting)
+
+
+def _of_engine(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
+    from verlcli.facts.verl import which_trees
+
+    trees = (name.partition("/") for name in which_trees(setting.key, run.version))
+    engine = next((engine for entry, _, engine in trees if entry == run.tree.entry), None)
+    if engine is None:
+        return
+    why = f"{run.name(setting.key)} belongs to the {engine} engine, and this launch trains with {run.engine}"
+    twin = _twin(run, setting.key)
+    instead = f", or use {run.name(twin)}" if twin else ""
+    if engine == "dp":
+        advice = "remove it"
+    elif run.is_set("model_engine"):
+        advice = f"remove it, or choose model_engine={engine}"
+    else:
+        old = run.version in ("0.5.0", "0.6.1", "0.7.1")
+        advice = f"add {'--config-name=ppo_megatron_trainer' if old else f'model_engine={engine}'}"
+    yield _Advice("VRL262", why, f"{advice}{instead}")
+
+
+def _twin(run: VerlRun, key: str) -> str | None:
+    """The same name in the section of this launch's engine: `actor.megatron.x` is `actor.fsdp_config.x` for FSDP."""
+    section, _, leaf = key.rpartition(".")
+    role, _, engine = section.rpartition(".")
+    if engine not in ("megatron", "fsdp_config", "fsdp", "veomni", "torchtitan"):
+        return None
+    found = [f"{role}.{name}.{leaf}" for name in ("fsdp_config", "fsdp", "megatron", "veomni") if name != engine]
+    return next((other for other in found if run.tree.has(other)), None)
+
+
+def _renamed(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
+    from verlcli.facts.verl.history import rename_of
+
+    rename = rename_of(setting.key, run.version)
+    if rename is None:
+        return
+    why = f"since verl {rename.since} this is {rename.new}"
+    note = f" ({rename.note})" if rename.note else ""
+    value = rename.value_map.get(str(setting.value))
+    written = f"{rename.new}={value}" if value is not None else rename.new
+    engine = f", and add model_engine={rename.engine}" if rename.engine not in ("dp", run.engine) else ""
+    # The same value under the new name, unless the meaning changed with it.
+    same = not rename.note and not rename.value_map and not engine and run.tree.has(rename.new)
+    fix = Fix("rename", setting.key, rename.new) if same and not run.is_set(rename.new) else None
+    yield _Advice("VRL263", why, f"write {written}{note}{engine}", fix)
+
+
+def _removed(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
+    from verlcli.facts.verl.history import removal_reason, removed_in
+
+    gone = removed_in(setting.key, run.version)
+    if gone is None:
+        return
+    reason = removal_reason(setting.key)
+    why = f"verl {gone} no longer has this key{f' ({reason})' if reason else ''}"
+    yield _Advice("VRL263", why, "remove it", Fix("remove", setting.key))
+
+
+def _never_there(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
+    from verlcli.facts.verl.renames import NEVER_EXISTED
+
+    meant = NEVER_EXISTED.get(setting.key)
+    if meant is None or not run.tree.has(meant):
+        return
+    why = f"verl {run.version} has no such key"
+    if run.is_set(meant):
+        yield _Advice("VRL240", why, f"remove it: {run.name(meant)} is set already", Fix("remove", setting.key))
+    else:
+        yield _Advice("VRL240", why, f"did you mean {run.name(meant)}?", Fix("rename", setting.key, meant))
+
+
+def _of_other_version(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
+    from verlcli.facts.verl import VERSIONS, which_trees, which_versions
+
+    here = [name.partition("/")[0] for name in which_trees(setting.key, run.version)]
+    if here:
+        why = f"only the entry point {here[0]} has this key, not {run.entry or run.tree.entry}"
+        yield _Advice("VRL240", why, sure=False)
+        return
+    age = VERSIONS.index(run.version)
+    newer = [version for version in which_versions(setting.key, run.tree.entry) if VERSIONS.index(version) > age]
+    if newer:
+        why = f"verl {newer[0]} is the first with this key, and this launch is checked for {run.version}"
+        # Some keys were read before the YAML had them.
+        yield _Advice("VRL263", why, f"check it with --verl-version {newer[0]}, or remove the key", sure=False)
+
+
+def _of_fork(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
+    from verlcli.facts.verl.forks import fork_of
+
+    fork = fork_of(setting.key)
+    if fork is None:
+        return
+    why = f"{setting.key} is a key of {fork.name}, not of verl {run.version}"
+    note = f" ({fork.note})" if fork.note else ""
+    if fork.upstream is None or not run.tree.has(fork.upstream):
+        yield _Advice("VRL264", why, fork.note or f"remove it, or start it with {fork.name}")
+        return
+    same = not fork.note and not run.is_set(fork.upstream)
+    fix = Fix("rename", setting.key, fork.upstream) if same else None
+    yield _Advice("VRL264", why, f"verl calls it {fork.upstream}{note}", fix)
+
+
+def _misspelt(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
+    near = meant_key(run, setting.key)
+    if near is None:
+        return
+    why = f"verl {run.version} has no such key"
+    plus = "+" if run.source == "script" and run.tree.is_extra(near.keys[0]) and not setting.prefix else ""
+    if len(near.keys) > 1:
+        yield _Advice("VRL240", why, f"keys of that name: {', '.join(near.keys)}", sure=False)
+        return
+    fix = Fix("rename", setting.key, near.keys[0]) if near.sure and not plus and not run.is_set(near.keys[0]) else None
+    advice = _Advice("VRL240", why, f"did you mean {plus}{near.keys[0]}?", fix, near.sure)
+    yield replace(advice, fix=None) if setting.inside else advice
+
+
+def _names(run: VerlRun, key: str) -> str | None:
+    section = key.rpartition(".")[0]
+    names = [name for name in run.tree.children(section) if name != "_target_"] if section else []
+    return f"keys of {section}: {', '.join(names)}" if 0 < len(names) <= 16 else None

@@ -1,0 +1,22 @@
+"""Facts that checks and estimates stand on: models' shapes, GPUs' figures, what a cluster has. No torch here."""
+
+from __future__ import annotations
+
+from verlcli.facts.cluster import Cluster, parse_cluster
+from verlcli.facts.gpus import GPUS, GpuModel, find_gpu
+from verlcli.facts.model_config import shape_from_config
+from verlcli.facts.models import known_models, model_shape
+from verlcli.facts.shapes import LatentAttention, ModelShape
+
+__all__ = [
+    "GPUS",
+    "Cluster",
+    "GpuModel",
+    "LatentAttention",
+    "ModelShape",
+    "find_gpu",
+    "known_models",
+    "model_shape",
+    "parse_cluster",
+    "shape_from_config",
+]
