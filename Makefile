@@ -41,6 +41,8 @@ docs: $(VENV)/.installed-dev
 
 reference: $(VENV)/.installed-dev
 	$(BIN)/python scripts/config_reference.py
+	$(BIN)/python scripts/code_reference.py
+	$(BIN)/python scripts/verl_keys_reference.py
 
 wheel-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m slow tests/repo/test_wheel.py $(TEST_ARGS)

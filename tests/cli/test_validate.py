@@ -104,3 +104,94 @@ def test_validation_loads_no_torch() -> None:
     check = "assert not {'torch', 'transformers'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", f"{code}; {check}"], capture_output=True, text=True)
     assert (done.stdout, done.stderr, done.returncode) == ("no problems\n", "", 0)
+
+
+SCRIPT = """\
+#!/bin/bash
+TP=3
+python3 -m verl.trainer.main_ppo \\
+    algorithm.adv_estimator=grpo \\
+    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct \\
+    actor_rollout_ref.actor.use_dynamic_bsz=True \\
+    actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.rollout.n=8 \\
+    actor_rollout_ref.rollout.tensor_model_parallel_size=$TP \\
+    reward_model.reward_manager=dapo \\
+    trainer.n_gpus_per_node=8
+"""
+
+
+def test_launch_script_is_checked_at_the_lines_of_its_variables() -> None:
+    Path("run.sh").write_text(SCRIPT)
+    result = run("run.sh")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert any(line.startswith("run.sh:2:4 error VRL201 actor_rollout_ref.rollout.tensor_model") for line in lines)
+    assert "    run.sh:11:29 trainer.n_gpus_per_node=8" in lines
+    assert any(line.startswith("run.sh:10:5 error VRL227") for line in lines)
+    assert any("not checked: needs the cluster" in line for line in lines)
+    assert lines[-1].startswith("2 errors")
+
+
+def test_what_is_known_of_the_cluster_is_checked() -> None:
+    Path("run.sh").write_text(SCRIPT.replace("TP=3", "TP=2").replace("reward_model.reward_manager=dapo", "data.seed=1"))
+    assert run("run.sh").exit_code == 0
+    result = run("run.sh", "--cluster", "8xA100-80G,cpus=8,ram=512G")
+    assert result.exit_code == 1
+    assert "VRL222" in result.stdout
+    assert "not checked: needs the cluster" not in result.stdout
+
+
+def test_version_of_verl_decides() -> None:
+    Path("run.sh").write_text(SCRIPT.replace("TP=3", "TP=2"))
+    assert "VRL227" in run("run.sh").stdout
+    assert "VRL227" not in run("run.sh", "--verl-version", "0.7").stdout
+
+
+def test_script_comes_from_stdin_too() -> None:
+    result = CliRunner().invoke(app, ["validate", "-"], input=SCRIPT)
+    assert result.exit_code == 1
+    assert "<stdin>:2:4 error VRL201" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "advice"),
+    [
+        (["--cluster", "8xA1000"], "A100"),
+        (["--cluster", "8xA100-80G,cpu=4"], "cpus"),
+        (["--verl-version", "latest"], "0.9.1"),
+        (["--format", "xml"], "github"),
+    ],
+)
+def test_bad_flags_say_what_to_write(flags: list[str], advice: str) -> None:
+    result = run("good.yaml", *flags)
+    assert result.exit_code == 2
+    assert advice in result.stderr
+
+
+def test_json_of_a_script_is_one_document_of_its_schema() -> None:
+    Path("run.sh").write_text(SCRIPT)
+    document = json.loads(run("run.sh", "good.yaml", "--json").stdout)
+    Draft202012Validator(load_schema("validate")).validate(document)
+    problem = next(found for found in document["problems"] if found["code"] == "VRL201")
+    assert problem["related"][0]["path"] == "trainer.n_gpus_per_node"
+
+
+def test_data_are_read_when_asked_for() -> None:
+    row = '{"prompt": "2+2=", "data_source": "sums", "reward_model": {"ground_truth": "4"}}\n'
+    Path("rows.jsonl").write_text(row * 3)
+    Path("data.yaml").write_text("model: {path: a/b}\ndata:\n  train_files: rows.jsonl\n  train_batch_size: 4\n")
+    assert "VRL144" not in run("data.yaml").stdout
+    result = run("data.yaml", "--data")
+    assert "data.yaml:3:16 note VRL144 data.train_files: 3 rows of sums" in result.stdout
+    assert "data.yaml:4:21 error VRL141" in result.stdout
+    Path("run.sh").write_text(SCRIPT.replace("trainer.n_g", "data.train_files=rows.jsonl trainer.n_g"))
+    assert "VRL224" in run("run.sh", "--data").stdout
+
+
+def test_a_check_of_a_script_loads_neither_torch_nor_hydra_nor_ray() -> None:
+    Path("run.sh").write_text(SCRIPT)
+    code = "import sys; from verlcli.config.check_file import check_file; assert check_file('run.sh')"
+    check = "assert not {'torch', 'transformers', 'hydra', 'omegaconf', 'ray', 'verl', 'rich'} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", f"{code}; {check}"], capture_output=True, text=True)
+    assert (done.stderr, done.returncode) == ("", 0)

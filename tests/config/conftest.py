@@ -38,6 +38,7 @@ def load(write: Write) -> Load:
     """Loads text with overrides, environment and flags."""
 
     def loader(text: str, *overrides: str, **more: Any) -> Loaded:
-        return load_config([write(text)], overrides, env=more.get("env", {}), flags=more.get("flags"))
+        context = more.get("context")
+        return load_config([write(text)], overrides, more.get("env", {}), more.get("flags"), context)
 
     return loader

@@ -94,8 +94,9 @@ def test_relative_links_lead_to_files(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-def test_key_reference_is_current() -> None:
-    done = subprocess.run([sys.executable, "scripts/config_reference.py", "--check"], cwd=ROOT)
+@pytest.mark.parametrize("script", ["config_reference", "code_reference", "verl_keys_reference"])
+def test_reference_pages_are_current(script: str) -> None:
+    done = subprocess.run([sys.executable, f"scripts/{script}.py", "--check"], cwd=ROOT)
     assert done.returncode == 0, "run `make reference`"
 
 

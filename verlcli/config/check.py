@@ -9,12 +9,13 @@ from typing import Any
 
 from verlcli.config.build import build_config
 from verlcli.config.context import Context, NotKnown
+from verlcli.config.data import Asked, with_data
 from verlcli.config.findings import Finding, schema_findings
 from verlcli.config.keys import SHORT_FORMS, KeyPath, default_at, dotted, schema_at
 from verlcli.config.layers import Origin
 from verlcli.config.problems import NOT_CHECKED, Place, Problem, Related, Severity, in_order
 from verlcli.config.resolve import Resolved
-from verlcli.config.rules import LOCAL_RULES, PITFALLS, RULES, Verdict
+from verlcli.config.rules import CONTEXT_RULES, LOCAL_RULES, RULES, Verdict
 from verlcli.config.types import Config
 from verlcli.config.wording import shown
 
@@ -33,6 +34,8 @@ def _rule_problems(resolved: Resolved, bad: list[KeyPath], context: Context) -> 
     """Rules see the config with wrong values taken back to their defaults, and stay silent about those keys."""
     config = build_config(_repaired(resolved.values, bad))
     roots = {dotted(path) for path in bad} | _shadowed(resolved, config)
+    context, problems = _with_data(resolved, config, context)
+    yield from problems
     for verdict in _verdicts(config, context):
         if isinstance(verdict, Problem):
             yield verdict
@@ -51,13 +54,24 @@ def _verdicts(config: Config, context: Context) -> Iterator[Verdict | Problem]:
     for rule in RULES:
         if config.backend != "verl" or rule not in LOCAL_RULES:
             yield from rule(config)
-    for pitfall in PITFALLS:
+    for rule_with_facts in CONTEXT_RULES:
         try:
-            yield from pitfall(config, context)
+            yield from rule_with_facts(config, context)
         except NotKnown as fact:
             if fact.need:
-                code = (pitfall.__doc__ or "").partition(":")[0]
+                code = (rule_with_facts.__doc__ or "").partition(":")[0]
                 yield Problem(code, "note", "", f"{NOT_CHECKED}{fact.need}")
+
+
+def _with_data(resolved: Resolved, config: Config, context: Context) -> tuple[Context, list[Problem]]:
+    """The context with what the training data hold; a launch of verl looks at them itself."""
+    if context.read_data is None or config.backend == "verl":
+        return context, []
+    data, key = config.data, ("data", "train_files")
+    origin = _origin(resolved, key)
+    place = Place(origin.file, origin.line, origin.column, origin.label) if origin else Place()
+    asked = Asked(dotted(key), place, data.train_files, data.prompt_key, config.model.path, data.max_prompt_length)
+    return with_data(context, asked)
 
 
 def _shadowed(resolved: Resolved, config: Config) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,7 @@ def check_file(path: str, overrides: Sequence[str] = (), context: Context | None
     context = context or Context()
     if path == "-":
         return _standard_input(overrides, context)
-    if not is_preset_name(path) or Path(path).is_file():
+    if not is_preset_name(path) or os.path.isfile(path):
         text = read_text(path)
         kind = kind_of(path, text)
         if kind != "ours":

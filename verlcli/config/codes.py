@@ -68,17 +68,19 @@ def all_codes() -> dict[str, tuple[Code, ...]]:
 
 
 def _codes() -> Iterator[Code]:
+    from verlcli.config.data import DATA_TEXTS
     from verlcli.config.general_codes import GENERAL
-    from verlcli.config.rules import PITFALLS, RULES
+    from verlcli.config.rules import CONTEXT_RULES, RULES
     from verlcli.config.verl.key_codes import KEY_TEXTS
     from verlcli.config.verl.launch_codes import LAUNCH_TEXTS
     from verlcli.config.verl.rules import VERL_RULES
     from verlcli.config.verl.shell_codes import SHELL_TEXTS
 
     yield from map(parse_code, GENERAL)
+    yield from (parse_code(text, "configs and verl launches") for text in DATA_TEXTS.values())
     yield from (parse_code(text, "verl launches") for text in KEY_TEXTS.values())
     yield from (parse_code(text, "launch scripts") for text in (*LAUNCH_TEXTS.values(), *SHELL_TEXTS.values()))
-    yield from (parse_code(rule.__doc__ or "") for rule in (*RULES, *PITFALLS))
+    yield from (parse_code(rule.__doc__ or "") for rule in (*RULES, *CONTEXT_RULES))
     for rule in VERL_RULES:
         yield parse_code(rule.check.__doc__ or "", _launches(rule.versions, rule.engines))
 

@@ -34,6 +34,8 @@ class DataFacts:
         sources: values of `data_source`.
         longest_prompt, p50_prompt, p99_prompt: tokens; None without a tokenizer.
         too_long: prompts above `max_prompt_length`; None without a tokenizer.
+        bad_rows: rows that no training can use; they count in neither number of rows.
+        first_bad: place and fault of the first of them.
     """
 
     rows: int
@@ -44,6 +46,8 @@ class DataFacts:
     p50_prompt: int | None = None
     p99_prompt: int | None = None
     too_long: int | None = None
+    bad_rows: int = 0
+    first_bad: str = ""
 
 
 ReadData = Callable[[Sequence[str], str, str | None, int | None], DataFacts]

@@ -306,6 +306,9 @@ def test_keys_of_another_engine_are_one_problem(run_of: RunOf) -> None:
 def test_loras_scale_does_not_matter_without_lora(run_of: RunOf) -> None:
     assert not found(run_of(f"{A}.model.lora_alpha=0"))
     assert only(run_of(f"{A}.model.lora_alpha=0", f"{A}.model.lora_rank=8")).code == "VRL256"
+    run = run_of(f"{A}.model.lora_alpha=0")
+    rank = Setting(f"{A}.model.lora_rank", UNKNOWN, run.place, run.place)
+    assert not found(VerlRun("script", run.tree, (*run.settings, rank), run.place))
 
 
 def test_a_generation_server_reads_keys_beside_its_yaml(run_of: RunOf) -> None:

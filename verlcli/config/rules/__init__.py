@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from verlcli.config.rules import algorithm, batch, engines, files, inputs, schedule
-from verlcli.config.rules._base import Rule, Verdict
+from verlcli.config.rules._base import ContextRule, Rule, Verdict
 from verlcli.config.rules.pitfalls import PITFALLS
+from verlcli.config.rules.rows import prompts_fit, rows_fill_a_batch
 
 RULES: tuple[Rule, ...] = (
     inputs.model_is_named,
@@ -35,4 +36,7 @@ RULES: tuple[Rule, ...] = (
 # verl has rules of its own about these, with its own arithmetic.
 LOCAL_RULES = frozenset({batch.mini_batch_fits, batch.mini_batch_divides, batch.group_has_company})
 
-__all__ = ["LOCAL_RULES", "PITFALLS", "RULES", "Rule", "Verdict"]
+# They need facts beside the text, and say so when those are missing.
+CONTEXT_RULES: tuple[ContextRule, ...] = (*PITFALLS, rows_fill_a_batch, prompts_fit)
+
+__all__ = ["CONTEXT_RULES", "LOCAL_RULES", "RULES", "Rule", "Verdict"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from verlcli.config.context import Context
 from verlcli.config.problems import Fix, Severity
 from verlcli.config.types import Config
 
@@ -28,3 +29,4 @@ class Verdict:
 
 
 Rule = Callable[[Config], Iterator[Verdict]]
+ContextRule = Callable[[Config, Context], Iterator[Verdict]]

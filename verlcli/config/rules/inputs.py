@@ -9,7 +9,7 @@ from verlcli.config.types import Config
 
 
 def model_is_named(config: Config) -> Iterator[Verdict]:
-    """VRL005: no model or no prompts are named.
+    """VRL005: no model is named.
 
     Why: there is nothing to train; every other key has a default, these do not.
     Example: `data: {source: arithmetic}` and no `model:`
@@ -41,7 +41,7 @@ def model_is_named_once(config: Config) -> Iterator[Verdict]:
 
 
 def data_is_named(config: Config) -> Iterator[Verdict]:
-    """VRL005: no model or no prompts are named.
+    """VRL005: no prompts are named.
 
     Why: there is nothing to train on; every other key has a default, these do not.
     Example: `model: {path: a/b}` and no `data:`

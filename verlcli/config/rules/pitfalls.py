@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from verlcli.config.context import Context
-from verlcli.config.rules._base import Verdict
+from verlcli.config.rules._base import ContextRule, Verdict
 from verlcli.config.types import Config
 from verlcli.config.wording import any_of
-
-Pitfall = Callable[[Config, Context], Iterator[Verdict]]
 
 _DEVICE = re.compile(r"cuda:(\d+)")
 _LARGE_BATCH = 256  # prompts a step, from which one loader process is seldom enough
@@ -236,7 +234,7 @@ def _dtypes(config: Config) -> dict[str, str | None]:
     return dtypes
 
 
-PITFALLS: tuple[Pitfall, ...] = (
+PITFALLS: tuple[ContextRule, ...] = (
     roles_share_whole_gpus,
     trained_roles_fit_together,
     loader_keeps_up,

@@ -81,10 +81,10 @@ def _number(token: str) -> int:
     try:
         if "#" in token:
             base, _, digits = token.partition("#")
-            return int(digits, int(base))
+            return wrapped(int(digits, int(base)))
         if token[:2] in ("0x", "0X"):
-            return int(token, 16)
-        return int(token, 8) if token[0] == "0" else wrapped(int(token[:30]))
+            return wrapped(int(token, 16))
+        return wrapped(int(token, 8) if token[0] == "0" else int(token[:30]))
     except ValueError as error:
         raise BadArithmeticError(f"`{token}` is not a number") from error
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from verlcli.config.shell.arithmetic import BadArithmeticError, evaluate
 from verlcli.config.shell.assigning import assign
@@ -20,11 +19,8 @@ from verlcli.config.shell.reading import mapfile, read, store
 from verlcli.config.shell.types import Gap, Piece
 from verlcli.config.shell.world import Flow, Var, World
 
-if TYPE_CHECKING:
-    pass
-
 _SET_FLAGS = {"a": "allexport", "e": "errexit", "u": "nounset", "x": "xtrace", "f": "noglob", "n": "noexec"}
-_ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_DIGITS = re.compile(r"[0-9]+")
 
 
 def _test(call: Call) -> list[World]:
@@ -109,7 +105,7 @@ def _unset(call: Call) -> list[World]:
         base, _, index = text.rstrip("]").partition("[")
         variable = call.world.variables.get(base)
         if index and variable and variable.items is not None:
-            key: int | str = int(index) if index.isdigit() and not variable.keyed else index
+            key: int | str = int(index) if _DIGITS.fullmatch(index[:9]) and not variable.keyed else index
             call.world.variables[base] = replace(variable, items={k: v for k, v in variable.items.items() if k != key})
         else:
             call.world.variables.pop(text, None)
@@ -139,7 +135,7 @@ def _set(call: Call) -> list[World]:
 
 def _shift(call: Call) -> list[World]:
     world, count = call.world, call.arguments[0] if call.arguments else "1"
-    if world.positional is not None and count.isdigit() and int(count[:9]) <= len(world.positional):
+    if world.positional is not None and _DIGITS.fullmatch(count) and int(count[:9]) <= len(world.positional):
         world.positional = world.positional[int(count[:9]) :]
     return [world]
 
@@ -148,10 +144,10 @@ def _stop(flow: Flow) -> Callable[[Call], list[World]]:
     def run(call: Call) -> list[World]:
         call.world.flow = flow
         levels = call.arguments[0] if call.arguments and flow in ("break", "continue") else "1"
-        call.world.levels = int(levels[:3]) if levels.isdigit() else 1
+        call.world.levels = int(levels[:3]) if _DIGITS.fullmatch(levels) else 1
         status = call.arguments[0] if call.arguments else ""
         if flow == "return":
-            call.world.status = "yes" if status == "0" else ("no" if status.isdigit() else call.world.status)
+            call.world.status = "yes" if status == "0" else ("no" if _DIGITS.fullmatch(status) else call.world.status)
         return [call.world]
 
     return run

@@ -79,7 +79,7 @@ class _CommandReader:
             return None
         name, index, plus = match.groups()
         self.lexer.at = value_at = match.end()
-        subscript = Lexer(index, 1, len(index) - 1).arithmetic() if index else None
+        subscript = Lexer(self.text, match.start(2) + 1, match.end(2) - 1).arithmetic() if index else None
         if not index and self.text.startswith("(", value_at) and value_at < self.end:
             return Assignment(name, at, value_at, (), self._array(), None, bool(plus))
         return Assignment(name, at, value_at, self.lexer.word(), None, subscript, bool(plus))

@@ -30,6 +30,7 @@ _BRACE_RUNS = {
 }
 _ESCAPABLE = {"quote": '$`"\\', "document": "$`\\", "arithmetic": "$`\\"}
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
+_HALVES = range(0xD800, 0xE000)  # halves of a pair, which alone are no character
 _ANSI_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
 
 
@@ -37,7 +38,8 @@ class UnclosedError(Exception):
     """A quote or a bracket without its end, or more than is followed: nothing below it can be read."""
 
     def __init__(self, at: int, mark: str, beyond: str = "") -> None:
-        super().__init__(beyond or f"`{mark}` has no end: bash reads to the end of the script and stops there")
+        named = "a backquote" if mark == "`" else f"`{mark}`"
+        super().__init__(beyond or f"{named} has no end: bash reads to the end of the script and stops there")
         self.at, self.beyond = at, bool(beyond)
 
 
@@ -103,7 +105,7 @@ class Lexer:
                 items.append(Lit(self.text[at + 1], at + 1, True))
             elif at + 1 >= self.end:
                 items.append(Lit("\\", at, False))
-            self.at = at + 2
+            self.at = min(at + 2, self.end)
         else:
             match = runs.match(self.text, at, self.end)
             self.at = match.end() if match else at + 1
@@ -355,7 +357,8 @@ class Lexer:
 def _ansi_char(match: re.Match[str]) -> str:
     hexadecimal, wide, octal, char = match.groups()
     if hexadecimal or wide:
-        return chr(int(hexadecimal or wide, 16))
+        char = int(hexadecimal or wide, 16)
+        return chr(char) if char not in _HALVES else "\ufffd"
     if octal:
         return chr(int(octal, 8) & 0xFF)
     return _ANSI.get(char) or (char if char in "\\'\"?" else "\\" + char)

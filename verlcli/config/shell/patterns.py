@@ -7,6 +7,7 @@ from itertools import groupby
 
 _CLASSES = {"digit": "0-9", "alpha": "a-zA-Z", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s"}
 _COSTLIEST = 2_000_000  # steps that a search may take at worst
+_SETS = re.compile(r"\\.|\[\^?\]?(?:\[:\w+:\]|[^\]])*\]", re.DOTALL)
 _EXTENDED = {"?(": ")?", "*(": ")*", "+(": ")+", "@(": ")"}
 
 
@@ -67,9 +68,18 @@ def _bracket(text: str, at: int) -> tuple[str, int] | None:
     match = re.compile(r"\[([!^]?)(\]?(?:\[:\w+:\]|[^\]])*)\]").match(text, at)
     if not match:
         return None
-    inner = re.sub(r"\[:(\w+):\]", lambda found: _CLASSES.get(found[1], ""), match[2].replace("\\", "\\\\"))
-    inner = inner.replace("[", r"\[").replace("]", r"\]").replace("^", r"\^")
-    return f"[{'^' if match[1] else ''}{inner}]", match.end()
+    return f"[{'^' if match[1] else ''}{_members(match[2])}]", match.end()
+
+
+def _set(text: str) -> str:
+    """A `[…]` of a regular expression, where a backslash stands for itself."""
+    negated = text.startswith("[^")
+    return f"[{'^' if negated else ''}{_members(text[1 + negated : -1])}]"
+
+
+def _members(text: str) -> str:
+    inner = re.sub(r"\[:(\w+):\]", lambda found: _CLASSES.get(found[1], ""), text.replace("\\", "\\\\"))
+    return re.sub(r"[][^&~|]|--", lambda found: "".join("\\" + char for char in found[0]), inner)
 
 
 def matcher(regex: str, text: str, tries: int = 1) -> re.Pattern[str]:
@@ -106,7 +116,7 @@ def extended_regex(segments: list[tuple[str, bool]], text: str) -> bool:
     regex = "".join(re.escape(part) if quoted else part for part, quoted in segments)
     if re.search(r"\)[*+{]", regex) or re.search(r"\\[bBdDwWsSAZ1-9]", regex):
         raise TooHardError("a regular expression that is not followed")
-    regex = re.sub(r"\[:(\w+):\]", lambda found: _CLASSES.get(found[1], found[0]), regex)
+    regex = _SETS.sub(lambda found: found[0] if found[0][0] == "\\" else _set(found[0]), regex)
     cost = len(re.findall(r"[*+{]", regex))
     if max(len(text), 2) ** (cost + 1) > _COSTLIEST:
         raise TooHardError("a regular expression too costly to follow")

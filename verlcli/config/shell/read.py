@@ -27,9 +27,9 @@ def read_script(text: str, name: str = "run.sh") -> Script:
     if len(text) > LARGEST:
         shell.limit(Place(1, 1), f"a script of more than {LARGEST} characters")
         return Script((), tuple(shell.findings.values()))
-    source = Source(text)
+    source = Source.of_file(text)
     try:
-        run_text(shell, source, 0, len(text), World())
+        run_text(shell, source, 0, len(source.text), World())
     except (OutOfStepsError, RecursionError):
         message = "the script does more than is followed: launches may be missing"
         shell.find("limit", Place(1, 1), message, "write its loops in a simpler way", "note")

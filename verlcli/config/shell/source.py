@@ -48,6 +48,12 @@ class Source:
             length += len(part.text)
         return cls(word.text_as_run, tuple(runs), None if runs else word.place)
 
+    @classmethod
+    def of_file(cls, text: str, fixed: Place | None = None) -> Source:
+        """The text of a file, where bash drops a backslash that is the very last character."""
+        last = len(text) - len(text.rstrip("\\"))
+        return cls(text[:-1] if last % 2 else text, fixed=fixed)
+
     def place(self, offset: int) -> Place:
         """Where the character at `offset` stands in the script."""
         if self._fixed:

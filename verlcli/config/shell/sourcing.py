@@ -28,8 +28,8 @@ def run_sourced(call: Call) -> list[World]:
         shell.find("sourced", place, message, "put what the launch needs into this script", "note")
         return [world]
     shell.sourced.add(path)
-    source = Source(text, fixed=place)
-    worlds = run_text(shell, source, 0, len(text), world)
+    source = Source.of_file(text, place)
+    worlds = run_text(shell, source, 0, len(source.text), world)
     shell.sourced.discard(path)
     for each in worlds:
         each.flow = "" if each.flow == "return" else each.flow

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from verlcli.config.context import NotKnown
 from verlcli.config.problems import Fix, Severity
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.run import Setting, VerlRun
@@ -41,7 +42,7 @@ def value_verdicts(run: VerlRun, setting: Setting) -> Iterator[Verdict]:
     elif isinstance(value, str) and "${" in value:
         return
     else:
-        found = _choice(run, setting) or _type(run, setting, kind) or _range(run, setting)
+        found = _choice(run, setting) or _type(run, setting, kind) or _known_range(run, setting)
         if found:
             yield found
 
@@ -180,6 +181,13 @@ def _whole_float(run: VerlRun, setting: Setting) -> Verdict:
     )
     fix = Fix("set", setting.key, number)
     return Verdict("VRL254", (setting.key,), message, f"write {run.name(setting.key)}={number}", "warning", fix=fix)
+
+
+def _known_range(run: VerlRun, setting: Setting) -> Verdict | None:
+    try:
+        return _range(run, setting)
+    except NotKnown:
+        return None  # what it depends on is known at run time only
 
 
 def _range(run: VerlRun, setting: Setting) -> Verdict | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from verlcli.config.context import DataFacts
 from verlcli.engine.data.check import check_files
-from verlcli.errors import ConfigError, VerlCliError
+from verlcli.errors import VerlCliError
 
 
 def data_facts(files: Sequence[str], prompt_key: str, model: str | None, max_prompt_length: int | None) -> DataFacts:
@@ -20,26 +20,24 @@ def data_facts(files: Sequence[str], prompt_key: str, model: str | None, max_pro
         max_prompt_length: tokens; longer prompts are counted as filtered.
 
     Raises:
-        ConfigError: a file cannot be read, or has a row that training would die of.
+        ConfigError: a file cannot be read; rows that no training can use are counted instead.
     """
     tokenizer = _tokenizer(model)
     report = check_files(files, prompt_key=prompt_key, tokenizer=tokenizer, limit=max_prompt_length)
-    if report.bad:
-        first = report.bad[0]
-        more = f" (and {report.bad_count - 1} more rows)" if report.bad_count > 1 else ""
-        raise ConfigError(f"{first.where}: {first.message}{more}", fix=first.fix)
     lengths = report.prompt_length if tokenizer is not None else None
     too_long = report.too_long if lengths else None
     columns = dict.fromkeys(name for facts in report.files for name in facts.columns)
     return DataFacts(
-        rows=report.rows - (too_long or 0),
-        rows_read=report.rows,
+        rows=report.rows - report.bad_count - (too_long or 0),
+        rows_read=report.rows - report.bad_count,
         columns=tuple(columns),
         sources=tuple(report.data_sources),
         longest_prompt=lengths.max if lengths else None,
         p50_prompt=lengths.p50 if lengths else None,
         p99_prompt=lengths.p99 if lengths else None,
         too_long=too_long,
+        bad_rows=report.bad_count,
+        first_bad=f"{report.bad[0].where}: {report.bad[0].message}" if report.bad else "",
     )
 
 

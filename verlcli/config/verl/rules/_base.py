@@ -38,7 +38,7 @@ class VerlRule:
         """Whether the rule says anything about this launch."""
         if self.engines and run.engine not in self.engines:
             return False
-        if self.entries and (run.entry or run.tree.entry) not in self.entries:
+        if self.entries and (run.entry or run.tree.entry).partition(":")[0] not in self.entries:
             return False
         # "main" is newer than every release.
         version = "999" if run.version == "main" else run.version
