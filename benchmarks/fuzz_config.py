@@ -5,9 +5,9 @@
     PYTHONPATH=. /tmp/fuzz/bin/python benchmarks/fuzz_config.py CORPUS_DIR [--target text|config|script|hydra|all] \
         [-runs=100000] [-max_len=2000]
 
-atheris is no dependency of the package. CORPUS_DIR is filled with the presets the first time; what it finds to reach
-new code is added there. Arguments with one dash go to libFuzzer. Each distinct crash (by exception and line) is
-printed once and its input written to ./finds; the run goes on. Keep it as a case of tests/config/test_fuzz_finds.py.
+atheris is no dependency of the package. CORPUS_DIR is filled with presets and scripts the first time; what it finds to
+reach new code is added there. Arguments with one dash go to libFuzzer. Each distinct crash (by exception and line)
+is printed once and its input written to ./finds; the run goes on. Keep it as a case of tests/config/test_fuzz_finds.py.
 
 Targets: text of one value; a config file, a launch script or a YAML of verl's own, each with overrides after a line
 `%%`. With `all` an input's first byte chooses.
@@ -42,6 +42,16 @@ FILE = Path(tempfile.mkdtemp()) / "config.yaml"
 SCRIPT = FILE.with_name("run.sh")
 BETWEEN = b"\n%%\n"
 OVERRIDES = ("rollout.n=4", "~actor.optim.lr", "data.train_files.0=x", "verl={a: [1]}", "trainer.seed=[")
+HYDRA_OVERRIDES = ("+trainer.x=[1,{a: b}]", "~data.seed", "data.train_files='a.parquet'", "a@b=c", "++x.y=$z", "a=(")
+HYDRA = """defaults: [ppo_trainer, _self_]
+data: {train_files: [~/a.parquet], max_prompt_length: 512, train_batch_size: 64}
+actor_rollout_ref:
+  model: {path: Qwen/Qwen3-8B, lora_rank: 8, target_modules: all-linear}
+  actor: {ppo_mini_batch_size: 16, optim: {lr: 1e-6}, fsdp_config: {param_offload: true}}
+  rollout: {name: vllm, n: 4, load_format: safetensors, tensor_model_parallel_size: 2}
+algorithm: {adv_estimator: grpo, kl_ctrl: {kl_coef: 0.001}}
+trainer: {n_gpus_per_node: 8, nnodes: 1, logger: [console], total_epochs: ${oc.env:EPOCHS,1}}
+"""
 
 
 def text(data: bytes) -> None:
@@ -113,14 +123,25 @@ def keep(error: Exception, data: bytes, target: str) -> None:
         traceback.print_exception(error)
 
 
-def seed(folder: Path, prefix: bytes) -> None:
-    """The presets, alone and with overrides, as the first inputs."""
+def seeds(target: str) -> dict[str, bytes]:
+    """What a target starts from, by name: the presets, the launch scripts of the tests, a YAML of verl's own."""
+    if target == "script":
+        return {path.stem: path.read_bytes() for path in sorted((ROOT / "tests/data/verl_launches").glob("*.sh"))}
+    if target == "hydra":
+        return {"hydra": HYDRA.encode()}
+    return {path.stem: path.read_bytes() for path in sorted((ROOT / "presets").glob("*.yaml"))}
+
+
+def seed(folder: Path, target: str) -> None:
+    """Write the first inputs, alone and with overrides."""
     folder.mkdir(parents=True, exist_ok=True)
-    for preset in sorted((ROOT / "presets").glob("*.yaml")):
-        body = preset.read_bytes()
-        (folder / preset.stem).write_bytes(prefix + body)
-        overrides = "\n".join(OVERRIDES).encode()
-        (folder / f"{preset.stem}-overrides").write_bytes(prefix + body + BETWEEN + overrides)
+    names = list(TARGETS)
+    for each in names if target == "all" else [target]:
+        prefix = bytes([names.index(each)]) if target == "all" else b""
+        overrides = "\n".join(HYDRA_OVERRIDES if each in ("script", "hydra") else OVERRIDES).encode()
+        for name, body in seeds(each).items():
+            (folder / f"{each}-{name}").write_bytes(prefix + body)
+            (folder / f"{each}-{name}-overrides").write_bytes(prefix + body + BETWEEN + overrides)
 
 
 def main() -> None:
@@ -132,7 +153,7 @@ def main() -> None:
         del sys.argv[at : at + 2]
     folder = next((Path(word) for word in sys.argv[1:] if not word.startswith("-")), None)
     if folder is not None and not (folder.is_dir() and os.listdir(folder)):
-        seed(folder, b"\x01" if target == "all" else b"")
+        seed(folder, target)
     atheris.Setup(sys.argv, lambda data: one_input(data, target))
     atheris.Fuzz()
 

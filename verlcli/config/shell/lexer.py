@@ -347,7 +347,7 @@ class Lexer:
             else:
                 scan.at = max(scan.at + 1, scan._skip())
             fresh = char in " \t\n;&|("
-        raise UnclosedError(start, "$(")
+        raise UnclosedError(start - 2, self.text[start - 2 : start])
 
     def _skip(self) -> int:
         self.word()

@@ -97,7 +97,7 @@ def _some(expander: Expander, param: Param, fields: list[Parts]) -> list[Parts]:
     numbers = [known_text(expander.arithmetic(part, param.at)) for part in (param.arg, param.second) if part]
     if None in numbers:
         return fields
-    start, *count = [int(number or 0) for number in numbers]
+    start, *count = [int(number or 0) for number in numbers] or [0]
     if param.name in "@*":
         start = max(0, start - 1)
     start = max(0, start + len(fields)) if start < 0 else start
