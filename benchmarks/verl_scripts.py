@@ -4,11 +4,11 @@
     python benchmarks/verl_scripts.py --repo VERL.git --recipes VERL_RECIPE.git --wheel verl-0.9.1-py3-none-any.whl \\
         --hydra /tmp/hydra-venv/bin/python --ref v0.9.0:0.9.0 --ref HEAD:main --ref v0.5.0:0.9.1 [--check]
 
-`--ref REF:VERSION` takes every script of a git ref and checks it as a launch of that version. Hydra composes each launch
-on the version's real config folders (what only a run can tell is filled in); bash runs the script with stubs only.
+`--ref REF:VERSION` takes every script of a git ref and checks it as a launch of that version. Hydra composes each
+launch on the version's real config folders (what only a run can tell is filled in); bash runs the script with stubs.
 
-A *false error* is an error that Hydra does not confirm at its line and that `verl_scripts_decisions.py` does not show to
-be true. A *miss* is a word that Hydra refuses, or a reward key that verl ignores, with no error at its line and key.
+A *false error* is an error that Hydra does not confirm at its line and that `verl_scripts_decisions.py` does not show
+to be true. A *miss* is a word that Hydra refuses, or a reward key that verl ignores, with no error at its line and key.
 `--check` exits 1 with any of either. `--work` keeps the unpacked sources and Hydra's answers for the next run.
 """
 
@@ -28,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from verl_scripts_bash import Bash, same_overrides
+from verl_scripts_bash import Bash, same_overrides, unset_names
 from verl_scripts_decisions import decided
 from verl_scripts_judge import Hydra, Refused
 from verl_scripts_sources import Sources
@@ -103,7 +103,7 @@ def check_script(root: Path, path: Path, ref: str, version: str, hydra: Hydra, b
     try:
         script = read_script(file.read_text(encoding="utf-8", errors="replace"), str(file))
         outcome.parsed = not script.errors
-        outcome.overrides = same_overrides(bash.launches(file), script.launches)
+        outcome.overrides = same_overrides(bash.launches(file, unset_names(script.launches)), script.launches)
         outcome.launches, outcome.refused = hydra.judge(script, version, root)
         start = time.perf_counter()
         outcome.problems = check_file(str(file), (), Context(verl_version=version))
@@ -123,14 +123,16 @@ def outcomes(sources: Sources, hydra: Hydra, pair: str) -> list[Outcome]:
 def report(title: str, found: Sequence[Outcome]) -> None:
     """Numbers of one ref, or of a part of it."""
     hydra = Counter(outcome.hydra for outcome in found)
-    total, right = (sum(outcome.overrides[at] for outcome in found) for at in (0, 1))
+    right, total = (sum(outcome.overrides[at] for outcome in found) for at in (1, 0))
     times = sorted(outcome.milliseconds for outcome in found)
+    launches, started = sum(outcome.launches for outcome in found), len(found) - hydra["no verl launch"]
+    refused, missed = (sum(map(len, each)) for each in ((o.refused for o in found), (o.missed for o in found)))
+    false = [len(outcome.false) for outcome in found if outcome.false]
     print(f"\n{title}: {len(found)} scripts, {sum(outcome.parsed for outcome in found)} parsed in full")
-    print(f"  launches of verl: {sum(outcome.launches for outcome in found)} in {len(found) - hydra['no verl launch']} scripts")
+    print(f"  launches of verl: {launches} in {started} scripts")
     print(f"  Hydra: accepts {hydra['accepted']} scripts, refuses {hydra['refused']}")
-    words = [each for outcome in found for each in outcome.refused]
-    print(f"  refused or ignored words: {len(words)}, missed: {sum(len(outcome.missed) for outcome in found)}")
-    print(f"  false errors: {sum(len(outcome.false) for outcome in found)} in {sum(map(bool, (o.false for o in found)))} scripts")
+    print(f"  refused or ignored words: {refused}, missed: {missed}")
+    print(f"  false errors: {sum(false)} in {len(false)} scripts")
     print(f"  overrides exactly as bash passes them: {right} of {total}")
     print(f"  milliseconds a script: median {statistics.median(times):.1f}, p99 {times[int(len(times) * 0.99)]:.1f}")
 
@@ -153,12 +155,13 @@ def report_codes(found: Sequence[Outcome]) -> None:
 def report_faults(found: Iterable[Outcome]) -> None:
     """Every crash, false error and miss, by script."""
     for outcome in found:
+        where = f"{outcome.ref}:{outcome.version} {outcome.path}"
         if outcome.crash:
-            print(f"CRASH {outcome.ref}:{outcome.version} {outcome.path} {outcome.crash}")
+            print(f"CRASH {where} {outcome.crash}")
         for problem in outcome.false:
-            print(f"FALSE {outcome.ref}:{outcome.version} {outcome.path}:{problem.line} {problem.code} {problem.path}: {problem.message}")
+            print(f"FALSE {where}:{problem.line} {problem.code} {problem.path}: {problem.message}")
         for refused in outcome.missed:
-            print(f"MISS {outcome.ref}:{outcome.version} {outcome.path}:{refused.lines[0]} {refused.key}: {refused.message}")
+            print(f"MISS {where}:{refused.lines[0]} {refused.key}: {refused.message}")
 
 
 def main() -> int:

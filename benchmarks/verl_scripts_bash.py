@@ -10,17 +10,17 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from verlcli.config.shell import Gap, Launch, Word
+from verlcli.config.shell import Gap, Launch, Piece, Word
 
 RECORDED = ("python3", "python", "python3.10", "torchrun", "accelerate", "ray", "srun", "nsys", "numactl", "deepspeed")
-REAL = ("dirname", "basename", "realpath", "readlink", "cat", "date", "seq", "expr", "tr", "sed", "grep", "egrep", "head")
-REAL += ("tail", "wc", "cut", "sort", "uniq", "awk", "env", "nohup", "timeout", "stdbuf", "mktemp")
-SILENT = ("sleep", "tee", "mkdir", "rm", "cp", "mv", "pip", "pip3", "git", "curl", "wget", "nvidia-smi", "hf", "ulimit")
-SILENT += ("huggingface-cli", "nproc", "hostname", "chmod", "ssh", "scp", "kill", "pkill", "docker", "scontrol", "npu-smi")
-SILENT += ("ls", "uv", "conda", "wandb", "apt", "apt-get", "ln", "lsof", "find", "touch", "which", "df", "free", "ps")
+REAL = ("dirname", "basename", "realpath", "readlink", "cat", "date", "seq", "expr", "tr", "sed", "grep", "egrep")
+REAL += ("head", "tail", "wc", "cut", "sort", "uniq", "awk", "env", "nohup", "timeout", "stdbuf", "mktemp")
+SILENT = ("sleep", "tee", "mkdir", "rm", "cp", "mv", "pip", "pip3", "git", "curl", "wget", "nvidia-smi", "hf", "ls")
+SILENT += ("huggingface-cli", "nproc", "hostname", "chmod", "ssh", "scp", "kill", "pkill", "docker", "scontrol", "ln")
+SILENT += ("npu-smi", "uv", "conda", "wandb", "apt", "apt-get", "lsof", "find", "touch", "which", "df", "free", "ps")
 SECONDS = 5
 NOBODY = 65534
 
@@ -49,11 +49,14 @@ class Bash:
         file.write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
         file.chmod(0o755)
 
-    def launches(self, script: Path) -> list[tuple[str, ...]]:
-        """Words of every recorded command, in the order in which they ran; of a script that hangs, those before."""
+    def launches(self, script: Path, empty: Iterable[str] = ()) -> list[tuple[str, ...]]:
+        """Words of every recorded command, in the order in which they ran; of a script that hangs, those before.
+
+        Variables named in `empty` are set to nothing, which bash reads alike, except that `set -u` does not stop there.
+        """
         self.record.write_bytes(b"")
         self.record.chmod(0o666)
-        environment = {"PATH": str(self.stubs), "HOME": "/home/user", "USER": "user"}
+        environment = dict.fromkeys(empty, "") | {"PATH": str(self.stubs), "HOME": "/home/user", "USER": "user"}
         user = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
         command = ["/bin/bash", str(script)]
         process = subprocess.Popen(
@@ -83,6 +86,12 @@ def _records(parts: Sequence[str]) -> list[tuple[str, ...]]:
     return found
 
 
+def unset_names(read: Sequence[Launch]) -> Iterator[str]:
+    """Variables in the words of launches that nobody sets."""
+    gaps = (gap for launch in read for word in launch.words for gap in word.gaps)
+    return (gap.variable for gap in gaps if gap.kind == "unset" and gap.variable and gap.variable.isidentifier())
+
+
 def same_overrides(real: Sequence[tuple[str, ...]], read: Sequence[Launch]) -> tuple[int, int]:
     """Overrides (`key=value`) in the python launches that bash made, and how many of them were read exactly.
 
@@ -104,9 +113,13 @@ def _from_python(words: Sequence[str]) -> Sequence[str]:
 
 
 def _pattern(word: Word) -> re.Pattern[str]:
-    never = ("unset", "arguments")  # bash was given neither
-    parts = [(".*" if part.kind not in never else "") if isinstance(part, Gap) else re.escape(part.text) for part in word.parts]
-    return re.compile("".join(parts), re.DOTALL)
+    return re.compile("".join(map(_part, word.parts)), re.DOTALL)
+
+
+def _part(part: Piece | Gap) -> str:
+    if isinstance(part, Piece):
+        return re.escape(part.text)
+    return "" if part.kind in ("unset", "arguments") else ".*"  # bash was given neither
 
 
 def _shared(real: Sequence[str], mine: Sequence[re.Pattern[str]]) -> int:

@@ -27,7 +27,7 @@ class Decision:
 
 
 _EP = "EP x ETP (null: TP) x PP does not divide the GPUs: Megatron's initialize_model_parallel raises"
-_ROLLOUT_EP = "workers/config/rollout.py asserts expert_parallel_size == tensor_model_parallel_size * data_parallel_size"
+_ROLLOUT_EP = "workers/config/rollout.py asserts expert_parallel_size == tensor_model_parallel_size * data parallel"
 _MICRO = "workers/engine/utils.py (before 0.8 fsdp_workers.py) asserts that micro-batches divide a rank's mini-batch"
 _MEGATRON = "the FSDP tree has no section `megatron`, which this strategy reads: ConfigAttributeError"
 _SAPO = "tau_pos and tau_neg are fields of ActorConfig, not of PolicyLossConfig, whose constructor raises TypeError"
@@ -77,7 +77,6 @@ DECISIONS: tuple[Decision, ...] = (
         "VRL252",
         "examples/sglang_multiturn/run_qwen2.5-0.5b_gsm8k_multiturn_w_interaction.sh",
         "HFModelConfig has enable_activation_offload, and its constructor raises TypeError",
-        "v0.6.1:0.6.1",
     ),
     Decision("VRL254", "examples/sft/gsm8k/run_qwen3_5_*megatron.sh", _BETAS),
     Decision(
@@ -86,6 +85,7 @@ DECISIONS: tuple[Decision, ...] = (
         "trainer/ppo/reward.py reads reward.reward_manager.name, and a text has none",
     ),
     Decision("VRL255", "*", _SYNC, "v0.5.0:0.9.1"),
+    Decision("VRL255", "recipe/dapo/test_dapo_8b_megatron_fp8train.sh", _SYNC),
     Decision(
         "VRL255",
         "recipe/dapo/run_dapo_qwen2.5_32b_rollout_corr.sh",

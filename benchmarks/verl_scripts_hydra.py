@@ -170,7 +170,7 @@ def _tree(root: Path, folder: Path, name: str, groups: tuple[str, ...]) -> DictC
 
 
 def _unresolved(config: DictConfig, overrides: Sequence[str]) -> str | None:
-    """OmegaConf's message about a reference that an override brought in; verl resolves the whole config at its start."""
+    """OmegaConf's message about a reference that an override brought in; verl resolves the whole config first."""
     if not any("${" in text for text in overrides):
         return None
     with open_dict(config):
@@ -218,8 +218,10 @@ def dead(root: Path, module: str, argv: Sequence[str]) -> list[int]:
     if not kept or "migrate_legacy_reward_impl" in program.read_text(encoding="utf-8"):
         return []
     legacy: Any = OmegaConf.to_container(OmegaConf.load(root / "verl/trainer/config/legacy_reward_impl.yaml"))
-    keys = [word.lstrip("+").partition("=")[0] for word in argv]
-    return [at for at, key in enumerate(keys) if key.partition(".")[0] in legacy]
+    pairs = [word.lstrip("+").partition("=") for word in argv]
+    return [
+        at for at, (key, _, value) in enumerate(pairs) if key.partition(".")[0] in legacy and value not in ("", "null")
+    ]
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

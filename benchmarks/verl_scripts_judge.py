@@ -7,7 +7,6 @@ import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from verl_scripts_sources import Sources
@@ -15,7 +14,6 @@ from verl_scripts_sources import Sources
 from verlcli.config.problems import Problem
 from verlcli.config.shell import Gap, Launch, Script, Word
 from verlcli.config.verl.command import program_of
-
 
 MORE_KEYS = re.compile(r"the (\w+) engine.* more keys? of that engine")
 
@@ -60,7 +58,7 @@ class Hydra:
     def __enter__(self) -> Hydra:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.process.terminate()
         self.process.wait()
 
@@ -97,7 +95,7 @@ class Hydra:
 
 def _refused(launch: Launch, word: tuple[Word, str] | None, message: str) -> Refused:
     if word is None:
-        return Refused("", _lines(launch.words[: 4]) + (launch.place.line,), message)
+        return Refused("", (*_lines(launch.words[:4]), launch.place.line), message)
     return Refused(word[1].lstrip("+~").partition("=")[0], _lines((word[0],)), message)
 
 

@@ -121,3 +121,8 @@ def test_ctrl_c_while_the_program_is_still_starting_is_one_line_and_130(after: f
 @pytest.mark.parametrize(("value", "shown"), [(0.5, "0.500"), (-1234567.0, "-1234567.000"), (1e308, "1.00e+308")])
 def test_huge_figures_stay_short(value: float, shown: str) -> None:
     assert figure(value, ".3f") == shown
+
+
+def test_places_are_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    log("a.yaml:100:5 is the place")
+    assert capsys.readouterr().err == "a.yaml:100:5 is the place\n"

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import os
+import stat
+from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
-from verlcli.config.fix import diff_of, fix_text
+from verlcli.config.check_file import check_file
+from verlcli.config.fix import Fixed, diff_of, fix_file, fix_text
 from verlcli.config.fix_yaml import fix_yaml
 from verlcli.config.loader import load_text
 from verlcli.config.problems import Fix, Place, Problem
+from verlcli.errors import ConfigError
 
 
 def yaml_after(text: str, fix: Fix) -> str | None:
@@ -82,6 +88,11 @@ def test_move_of_a_mapping_keeps_its_lines() -> None:
         ("a:\n  b: 1\n", Fix("set", "d", None), "a:\n  b: 1\nd: null\n"),
         ("a:\n  b: 1\n  # about c\n  c: 2\n", Fix("remove", "a.b"), "a:\n  # about c\n  c: 2\n"),
         ("a:\n  b: 1\nc: 2\n", Fix("remove", "a.b"), "c: 2\n"),
+        ('a: {"old": 1, b: 2}\n', Fix("rename", "a.old", "a.new"), 'a: {"new": 1, b: 2}\n'),
+        ("'old': 1\nb:\n  c: 2\n", Fix("rename", "old", "b.new"), "b:\n  c: 2\n  new: 1\n"),
+        ("a: {old: 'x, y'}  # c\nb: 1\n", Fix("rename", "a.old", "c.new"), "b: 1\nc:\n  new: 'x, y'  # c\n"),
+        ("a: 1\nb:\nc: 2\n", Fix("rename", "a", "b.a"), "b:\n  a: 1\nc: 2\n"),  # into an empty section
+        ("a: 1\na: 2\nb: 3\n", Fix("rename", "b", "c"), "a: 1\na: 2\nc: 3\n"),  # a duplicate key stays one
     ],
 )
 def test_set_and_remove(before: str, fix: Fix, after: str) -> None:
@@ -95,6 +106,9 @@ def test_set_and_remove(before: str, fix: Fix, after: str) -> None:
         ("a: {old: 1}\nc: {new: 2}\n", Fix("rename", "a.old", "c.new")),  # something stands there already
         ("a: 1\n", Fix("rename", "b", "c")),
         ("a: 1\n", Fix("set", "a.b", 1)),
+        ("a: [1]\n", Fix("set", "a.0", 2)),
+        ("a: {}\nb: 1\n", Fix("rename", "b", "a.b")),
+        ("a: 1\n", Fix("prefix", "a", "+")),
         ("- 1\n", Fix("rename", "b", "c")),
         ("a: [\n", Fix("rename", "a", "c")),
         ("a: &x\n  old: 1\nb: *x\n", Fix("rename", "a.old", "a.new")),  # would change b too
@@ -127,7 +141,7 @@ def test_script_words_change_in_place_from_the_end_on() -> None:
     fixed = fix_text(SCRIPT, "r.sh", [problem(fix) for fix in fixes], script=True)
     assert fixed.text == (
         "python3 -m verl.trainer.main_ppo \\\n    reward.reward_manager.name=dapo \\\n    ++a.b=1 x=$N \\\n"
-        "    load_format=safetensors c=3\n"
+        "    load_format=safetensors \\\n    c=3\n"
     )
     assert len(fixed.made) == 4
     assert not fixed.left
@@ -137,7 +151,7 @@ def test_script_words_change_in_place_from_the_end_on() -> None:
     "fix",
     [
         Fix("rename", "q", "r", Place("r.sh", 3, 12), "q"),  # the text comes from a variable
-        Fix("remove", "x", None, Place("r.sh", 3, 12), "x=$N"[:1]),
+        Fix("remove", "y", None, Place("r.sh", 3, 12), "y"),
         Fix("rename", "q", "r", Place("r.sh", 30, 1), "q"),
     ],
 )
@@ -159,3 +173,185 @@ def test_diff_names_the_file_and_survives_a_missing_last_newline() -> None:
         "+b",
         "\\ No newline at end of file",
     ]
+
+
+LAUNCH = """\
+    python3 -m verl.trainer.main_ppo \\
+        algorithm.adv_estimator=grpo \\
+        actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct \\
+        actor_rollout_ref.rollout.name=vllm \\
+        actor_rollout_ref.rollout.max_model_len=4096 \\
+        actor_rollout_ref.rollout.n=8 \\
+        actor_rollout_ref.actor.use_dynamic_bsz=True \\
+        reward_model.reward_manager=dapo
+    """
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "run.sh"
+    path.write_text(dedent(LAUNCH))
+    return path
+
+
+def fixed_of(path: Path | str) -> Fixed:
+    fixed = fix_file(str(path), check_file(str(path)))
+    assert fixed is not None
+    return fixed
+
+
+def test_write_keeps_mode_and_links_and_leaves_nothing_behind(script: Path, tmp_path: Path) -> None:
+    script.chmod(0o751)
+    link, hard = tmp_path / "link.sh", tmp_path / "hard.sh"
+    link.symlink_to(script)
+    os.link(script, hard)
+    fixed_of(link).write()
+    assert link.is_symlink()
+    assert stat.S_IMODE(script.stat().st_mode) == 0o751
+    assert (
+        hard.read_text()
+        == script.read_text()
+        == dedent(LAUNCH).replace("reward_model.", "reward.").replace("reward_manager=", "reward_manager.name=")
+    )
+    assert sorted(os.listdir(tmp_path)) == ["hard.sh", "link.sh", "run.sh"]
+
+
+def test_a_shorter_text_leaves_no_rest(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("long text\n")
+    Fixed(str(path), "long text\n", "s\n", (), ()).write()
+    assert path.read_text() == "s\n"
+
+
+def test_bytes_that_are_not_utf8_stay(script: Path) -> None:
+    script.write_bytes(b"# caf\xe9 \xf0\x9f\n" + script.read_bytes() + b"echo '\xe9'\n")
+    before = script.read_bytes()
+    fixed_of(script).write()
+    assert script.read_bytes() == before.replace(b"reward_model.reward_manager", b"reward.reward_manager.name")
+
+
+def test_carriage_returns_of_a_script_stay(script: Path) -> None:
+    words = " ".join(script.read_text().replace("\\\n", " ").split())
+    script.write_bytes(f"\ufeffset -x\r\n{words} trainer.nnodes=1 \r\n".encode())
+    fixed_of(script).write()
+    assert b"reward.reward_manager.name=dapo trainer.nnodes=1 \r\n" in script.read_bytes()
+    assert script.read_bytes().startswith(b"\xef\xbb\xbfset -x\r\n")
+
+
+def test_a_file_that_changed_meanwhile_is_not_overwritten(script: Path) -> None:
+    fixed = fixed_of(script)
+    script.write_text("# mine\n")
+    with pytest.raises(ConfigError, match="changed since it was checked"):
+        fixed.write()
+    assert script.read_text() == "# mine\n"
+
+
+def test_a_file_that_cannot_be_written_is_said_so(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed = fixed_of(script)
+
+    def refuse(*_: Any) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(ConfigError, match=r"run\.sh: cannot be written: Permission denied"):
+        fixed.write()
+
+
+def test_a_folder_that_cannot_be_written_is_no_hindrance(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tempfile
+
+    make, asked = tempfile.mkstemp, []
+
+    def refuse(suffix: str, prefix: str, folder: Path | None) -> Any:
+        asked.append(folder)
+        if folder is not None:
+            raise PermissionError(13, "Permission denied")
+        return make(suffix, prefix, folder)
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    assert "reward.reward_manager.name=dapo" in fixed_of(script).text
+    assert asked[:2] == [script.parent, None]
+
+
+def test_a_name_like_a_preset_is_a_script_when_it_is_one(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(script.parent)
+    assert fixed_of("run.sh").made
+    Path("quickstart").write_text("algorithm: {clip_rato: 0.2}\n")
+    known = [problem(Fix("rename", "algorithm.clip_rato", "algorithm.clip_ratio", Place("quickstart", 1, 13)))]
+    assert fix_file("quickstart", known) is None  # the preset is meant
+    assert fix_file("gone.sh", [problem(Fix("rename", "a", "b", Place("gone.sh", 1, 1)))]) is None
+
+
+def keys_checked(*bad: str, spoilt: str = "") -> Any:
+    """A check that finds each of `bad` as a line of a YAML file; `spoilt` is an error as soon as it stands there."""
+
+    def check(path: str) -> list[Problem]:
+        lines = Path(path).read_text().splitlines()
+        places = {line.partition(":")[0]: Place(path, row, 1) for row, line in enumerate(lines, start=1)}
+        found = [problem(Fix("rename", key, key.upper(), places[key])) for key in bad if key in places]
+        return [*found, *([Problem("VRL001", "error", spoilt, "m")] if spoilt in places else [])]
+
+    return check
+
+
+def made_of(path: Path, check: Any) -> tuple[str, list[str], list[str]]:
+    fixed = fix_file(str(path), check(str(path)), check)
+    assert fixed is not None
+    return fixed.text, [each.path for each in fixed.made], [each.path for each in fixed.left]
+
+
+def test_a_fix_that_brings_an_error_is_not_made_and_the_others_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("".join(f"{name}: 1\n" for name in "abcde"))
+    text, made, left = made_of(path, keys_checked("a", "b", "c", "d", "e", spoilt="C"))
+    assert text == "A: 1\nB: 1\nc: 1\nD: 1\nE: 1\n"
+    assert (made, left) == (["a", "b", "d", "e"], ["c"])
+    assert path.read_text() == "a: 1\nb: 1\nc: 1\nd: 1\ne: 1\n"
+
+
+def test_a_fix_that_leaves_its_problem_is_not_made(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("a: 1\n")
+
+    def check(file: str) -> list[Problem]:
+        return [problem(Fix("set", "a", 2, Place(file, 1, 1)))]
+
+    assert made_of(path, check) == ("a: 1\n", [], ["a"])
+
+
+def test_what_a_mended_key_shows_is_mended_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("a: 1\n")
+
+    def check(file: str) -> list[Problem]:
+        text, place = Path(file).read_text(), Place(file, 1, 1)
+        if text == "A: 1\n":
+            return [Problem("VRL002", "error", "A", "m", fix=Fix("set", "A", 2, place))]
+        return [problem(Fix("rename", "a", "A", place))] if text == "a: 1\n" else []
+
+    assert made_of(path, check) == ("A: 2\n", ["a"], [])
+
+
+def test_a_text_that_cannot_be_read_afterwards_is_no_fix(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("a: 1\n")
+
+    def check(file: str) -> list[Problem]:
+        if "A" in Path(file).read_text():
+            raise ConfigError("cannot be read")
+        return [problem(Fix("rename", "a", "A", Place(file, 1, 1)))]
+
+    assert made_of(path, check) == ("a: 1\n", [], ["a"])
+    assert os.listdir(tmp_path) == ["a.yaml"]
+
+
+def test_what_is_wrong_with_a_value_stays_wrong_under_the_new_key(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("a: 1\n")
+
+    def check(file: str) -> list[Problem]:
+        key = Path(file).read_text()[0]
+        renamed = [problem(Fix("rename", "a", "A", Place(file, 1, 1)))] if key == "a" else []
+        return [*renamed, Problem("VRL204", "error", key, "does not divide the heads")]
+
+    assert made_of(path, check) == ("A: 1\n", ["a"], [])

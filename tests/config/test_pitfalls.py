@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -175,5 +176,5 @@ def test_every_code_is_explained() -> None:
     codes = [(rule.__doc__ or "").partition(":")[0] for rule in PITFALLS]
     assert codes == [f"VRL{number}" for number in range(150, 159)]
     for rule in PITFALLS:
-        text = rule.__doc__ or ""
-        assert all(f"\n    {part}:" in text for part in ("Why", "Example", "Instead"))
+        text = inspect.getdoc(rule) or ""
+        assert all(f"\n{part}:" in text for part in ("Why", "Example", "Instead"))

@@ -118,3 +118,8 @@ def test_validate_report_fits_its_schema() -> None:
 
     problems = load_config([], ["zonk=1", "rollout.n=x"], env={}).problems
     Draft202012Validator(load_schema("validate")).validate(json_report(problems))
+
+
+def test_a_problem_has_one_shape_in_every_document() -> None:
+    shapes = [load_schema(name)["properties"]["problems"]["items"] for name in ("validate", "error")]
+    assert shapes[0] == shapes[1]

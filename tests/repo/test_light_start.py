@@ -25,7 +25,8 @@ print(json.dumps({"code": code or 0, "modules": sorted({name.split(".")[0] for n
 @pytest.mark.parametrize(
     "command",
     ["--help", "--version", "validate 7b-single-node", "plan quickstart", "plan quickstart --json", "diagnose",
-     "diagnose quickstart", "presets list", "schema"],
+     "diagnose quickstart", "presets list", "schema", "explain VRL201", "explain rollout.n",
+     "plan 70b-cluster --emit verl"],
 )  # fmt: skip
 def test_command_loads_no_torch(command: str, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -68,6 +68,23 @@ def test_installed_verl_finds_its_presets_and_schemas(scripts: Path, tmp_path: P
     assert json.loads(run(scripts / "verl", "schema", cwd=tmp_path))["title"]
 
 
+def test_installed_verl_brings_its_tables_about_verl_and_models(scripts: Path, tmp_path: Path) -> None:
+    launch = tmp_path / "run.sh"
+    launch.write_text(
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=8 "
+        "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm "
+        "actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.rollout.tensor_model_parallel_size=8\n"
+    )
+    document = json.loads(run(scripts / "verl", "import", launch, "--json", cwd=tmp_path))
+    assert "tensor_model_parallel_size: 8" in document["yaml"]
+    text = run(scripts / "verl", "explain", "actor_rollout_ref.rollout.max_num_seqs", cwd=tmp_path)
+    assert "256 (0.9.0 to main)" in text
+    done = subprocess.run([scripts / "verl", "validate", launch], cwd=tmp_path, capture_output=True, text=True)
+    # 28 heads do not divide by 8: the table of models is there.
+    assert done.returncode == 1
+    assert "VRL203" in done.stdout
+
+
 def test_installed_verl_trains_the_quickstart(scripts: Path, tmp_path: Path) -> None:
     document = json.loads(
         run(scripts / "verl", "train", "quickstart", "-o", "trainer.total_steps=2", "--json", cwd=tmp_path)

@@ -82,14 +82,14 @@ def stdout() -> Console:
     """Console for results."""
     from rich.console import Console
 
-    return Console(file=cast("IO[str]", _results()), soft_wrap=True, highlight=False)
+    return Console(file=cast("IO[str]", _results()), soft_wrap=True, highlight=False, emoji=False)
 
 
 def stderr() -> Console:
     """Console for progress, logs, warnings and errors; nobody reading them ends no run."""
     from rich.console import Console
 
-    return Console(file=cast("IO[str]", Stream(sys.stderr, lambda _: None)), highlight=False)
+    return Console(file=cast("IO[str]", Stream(sys.stderr, lambda _: None)), highlight=False, emoji=False)
 
 
 def show(renderable: RenderableType) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +16,7 @@ from verlcli.cli.options import ClusterOption, Json, Overrides
 if TYPE_CHECKING:
     from verlcli.config import Problem
     from verlcli.config.context import Context, DataFacts
+    from verlcli.config.fix import Fixed
 
 
 class Format(str, Enum):
@@ -55,12 +56,17 @@ def validate(
 
     Nothing is executed. Exit code 1 means problems, 2 that a file cannot be read.
     """
+    from verlcli.config.check_file import check_file
     from verlcli.config.report import has_errors
+    from verlcli.errors import ConfigError
 
+    if fix and "-" in files:
+        raise ConfigError("--fix has no file to change there", where="-", fix="name the file, or leave --fix out")
     context = _context(cluster, verl_version, data=data)
-    problems = list(dict.fromkeys(found for file in files for found in _problems(file, override or [], context)))
-    if fix and _fix(files, problems):
-        problems = list(dict.fromkeys(found for file in files for found in _problems(file, override or [], context)))
+    found = {file: _problems(file, override or [], context) for file in files}
+    if fix and _fix(found, lambda file: check_file(file, override or [], context)):
+        found = {file: _problems(file, override or [], context) for file in files}
+    problems = list(dict.fromkeys(problem for of_file in found.values() for problem in of_file))
     _print(problems, Format.json if json_output else output_format)
     if any(problem.code == "VRL000" for problem in problems):
         raise typer.Exit(2)
@@ -99,31 +105,41 @@ def _problems(file: str, overrides: list[str], context: Context) -> list[Problem
         return [unreadable(error, file)]
 
 
-def _fix(files: list[str], problems: list[Problem]) -> bool:
+def _fix(found: dict[str, list[Problem]], check: Callable[[str], list[Problem]]) -> bool:
     """Write the mended files; whether any changed."""
-    from verlcli.config.fix import diff_of, fix_file
+    from verlcli.config.fix import fix_file
 
-    changed = False
-    for file in dict.fromkeys(files):
-        fixed = fix_file(file, problems)
-        if fixed is None:
-            continue
-        for problem in fixed.left:
-            log(f"not mended, the place is not certain enough: {problem}")
-        if fixed.made:
-            log(diff_of(fixed.before, fixed.text, file))
-            if _agreed(file):
-                fixed.write()
-                changed = True
-                log(f"{file}: {len(fixed.made)} mended")
-    return changed
+    fixes = [fixed for file, problems in found.items() if (fixed := fix_file(file, problems, check)) is not None]
+    written = [_written(fixed) for fixed in fixes]
+    return any(written)
+
+
+def _written(fixed: Fixed) -> bool:
+    """Show what would change, and write it unless somebody says no."""
+    from verlcli.config.fix import diff_of
+    from verlcli.config.report import count
+
+    for problem in fixed.left:
+        log(f"not mended, somebody should look at it: {problem}")
+    if not fixed.made:
+        return False
+    log(diff_of(fixed.before, fixed.text, fixed.path).removesuffix("\n"))
+    if not _agreed(fixed.path):
+        log(f"{fixed.path}: left as it is")
+        return False
+    fixed.write()
+    log(f"{fixed.path}: {count(fixed.made)} mended")
+    return True
 
 
 def _agreed(file: str) -> bool:
     """Ask where there is somebody to ask."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    return typer.confirm(f"write {file}?", default=True, err=True)
+    try:
+        return typer.confirm(f"write {file}?", default=True, err=True)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
 
 
 def _print(problems: list[Problem], output_format: Format) -> None:

@@ -11,6 +11,7 @@ from verlcli.config.build import build_config
 from verlcli.config.context import Context, NotKnown
 from verlcli.config.data import Asked, with_data
 from verlcli.config.findings import Finding, schema_findings
+from verlcli.config.key_fixes import as_written
 from verlcli.config.keys import SHORT_FORMS, KeyPath, default_at, dotted, schema_at
 from verlcli.config.layers import Origin
 from verlcli.config.problems import NOT_CHECKED, Place, Problem, Related, Severity, in_order
@@ -92,9 +93,12 @@ def _launch_problems(resolved: Resolved, bad: list[KeyPath], context: Context) -
     from verlcli.config.verl.translate import run_of_config
 
     roots = {dotted(path) for path in bad}
+    files = {origin.file for origin in resolved.places.values() if origin.kind == "file"}
     for problem in check_run(run_of_config(repaired, context)):
         if not any(_touch(problem.path, root) for root in roots):
-            yield problem
+            # A preset is nobody's file to mend.
+            mendable = problem.fix is not None and problem.fix.place.file in files
+            yield problem if mendable else replace(problem, fix=None)
 
 
 def _related(resolved: Resolved, paths: Iterable[KeyPath]) -> Iterator[Related]:
@@ -144,6 +148,9 @@ def _problem(resolved: Resolved, finding: Finding, severity: Severity = "error")
     if origin is None or origin.file is None:
         return replace(problem, origin=str(origin) if origin else None)
     line, column = (origin.key_line, origin.key_column) if finding.at_key else (origin.line, origin.column)
+    if finding.fix is not None and exact is not None and exact.kind == "file":
+        place = Place(origin.file, line, column)
+        problem = replace(problem, fix=replace(as_written(finding.fix, finding.path, path), place=place))
     return replace(problem, file=origin.file, line=line, column=column, origin=f"{origin.file}:{line}:{column}")
 
 

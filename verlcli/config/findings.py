@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from verlcli.config.corrections import choice_meant, number_meant, value_meant
+from verlcli.config.key_fixes import choice_fix, key_fix, value_fix
 from verlcli.config.keys import SHORT_FORMS, KeyPath, default_at, dotted, schema_at
+from verlcli.config.problems import Fix
 from verlcli.config.violations import Violation, violations
 from verlcli.config.wording import any_of, key_advice, shown, wanted
 from verlcli.resources import load_schema
@@ -24,6 +26,7 @@ class Finding:
         code, path, message, suggestion: as in `Problem`.
         at_key: whether the key is wrong, and not its value.
         meant: keys that nobody set and that this one may stand for: no rule can say anything of them.
+        fix: what is mechanical about it, with keys as in `path`; its place is filled in by the checker.
     """
 
     code: str
@@ -32,6 +35,7 @@ class Finding:
     suggestion: str | None = None
     at_key: bool = False
     meant: tuple[KeyPath, ...] = ()
+    fix: Fix | None = None
 
 
 def schema_findings(values: dict[str, Any]) -> Iterator[Finding]:
@@ -63,11 +67,13 @@ def _children_of_moved(wrong: list[Violation]) -> set[KeyPath]:
 def _finding(violation: Violation, values: dict[str, Any]) -> Finding:
     path, node, value = violation.path, violation.node, violation.value
     if violation.keyword == "additionalProperties":
-        return _unknown(path, node, values)
+        return replace(_unknown(path, node, values), fix=key_fix(path, value))
     if violation.keyword == "type":
-        return Finding("VRL002", path, f"{shown(value)} is not {wanted(node)}", value_meant(path, node, value))
+        message = f"{shown(value)} is not {wanted(node)}"
+        fix = value_fix(path, node, value)
+        return Finding("VRL002", path, message, value_meant(path, node, value), fix=fix)
     if violation.keyword == "enum":
-        return _wrong_choice(path, node["enum"], value)
+        return _wrong_choice(path, node, value)
     if violation.keyword == "pattern":
         return Finding("VRL004", path, f"{shown(value)} is not understood", f"write {any_of(node['examples'])}")
     return Finding("VRL003", path, f"{shown(value)} {_range(violation.keyword, node)}", number_meant(node, value))
@@ -94,9 +100,10 @@ def _untouched(key: KeyPath, values: Any) -> bool:
     return bool(values == default_at(node))
 
 
-def _wrong_choice(path: KeyPath, choices: list[Any], value: Any) -> Finding:
+def _wrong_choice(path: KeyPath, node: dict[str, Any], value: Any) -> Finding:
+    choices, fix = node["enum"], choice_fix(path, node, value)
     names = any_of("null" if choice is None else str(choice) for choice in choices)
-    return Finding("VRL004", path, f"{shown(value)} is not one of: {names}", choice_meant(choices, value))
+    return Finding("VRL004", path, f"{shown(value)} is not one of: {names}", choice_meant(choices, value), fix=fix)
 
 
 def _range(keyword: str, node: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ def fix_yaml(text: str, file: str, fix: Fix) -> str | None:
         return None
     for candidate in _candidates(text, document, key, fix):
         after = _read(candidate, file)
-        if after is not None and after.values == meant and not after.problems:
+        if after is not None and after.values == meant and len(after.problems) <= len(document.problems):
             return candidate
     return None
 
@@ -60,7 +60,7 @@ def _put(values: dict[str, Any], key: KeyPath, value: Any) -> dict[str, Any] | N
             parent[part] = {}
         parent = parent[part]
         if not isinstance(parent, dict):
-            return None
+            return None  # a single value, or a list
     parent[key[-1]] = value
     return values
 
@@ -111,8 +111,9 @@ def _candidates(text: str, document: Document, key: KeyPath, fix: Fix) -> Iterat
 
 def _replaced(lines: list[str], line: int, column: int, old: str, new: str) -> list[str]:
     text, start = lines[line - 1], column - 1
+    start += text[start : start + 1] in ("'", '"')
     end = start + len(old)
-    if text[start:end] != old:  # a quoted key
+    if text[start:end] != old:  # spelt with escapes
         return lines
     return [*lines[: line - 1], text[:start] + new + text[end:], *lines[line:]]
 
@@ -127,21 +128,33 @@ class _Block:
 
 
 def _block(lines: list[str], document: Document, key: KeyPath) -> _Block | None:
-    """The lines of `key`, together with those of the sections that would be empty without it; None in flow style."""
-    mark = document.marks[key]
-    start = mark.key_line - 1
-    head = re.fullmatch(rf"( *){re.escape(str(key[-1]))}\s*:(.*)", lines[start])
-    if head is None:
+    """The lines of `key`, together with those of the sections that would be empty without it.
+
+    None in flow style, unless it is the only key there and all stands on one line.
+    """
+    start = document.marks[key].key_line - 1
+    head = re.fullmatch(rf"( *){_spelt(key[-1])}(.*)", lines[start])
+    alone = rf" *{_spelt(key[-2])}\s*\{{\s*{_spelt(key[-1])}(.*?)\s*\}}(\s*#.*|\s*)" if len(key) > 1 else ""
+    flow = re.fullmatch(alone, lines[start])
+    if head is not None:
+        last = _end(lines, start, len(head[1]))
+        value = [head[2], *(line[len(head[1]) :] for line in lines[start + 1 : last])]
+    elif flow is not None and len(_value_at(document.values, key[:-1])) == 1:
+        last, value = start + 1, [flow[1] + flow[2]]
+    else:
         return None
-    end = _end(lines, start, len(head[1]))
     top = start
     for depth in range(len(key) - 1, 0, -1):
         if len(_value_at(document.values, key[:depth])) > 1:
             break
         top = document.marks[key[:depth]].key_line - 1
-        end = max(end, _end(lines, top, document.marks[key[:depth]].key_column - 1))
-    inner = [line[len(head[1]) :] for line in lines[start + 1 : _end(lines, start, len(head[1]))]]
-    return _Block(top, end, [head[2], *inner])
+        last = max(last, _end(lines, top, document.marks[key[:depth]].key_column - 1))
+    return _Block(top, last, value)
+
+
+def _spelt(name: str | int) -> str:
+    """Pattern of a key and its colon, in quotes or not."""
+    return rf"[\"']?{re.escape(str(name))}[\"']?\s*:"
 
 
 def _end(lines: list[str], start: int, indent: int) -> int:
@@ -163,23 +176,40 @@ def _moved(lines: list[str], file: str, new: KeyPath, value: list[str]) -> Itera
     document = _read("\n".join(lines), file)
     if document is None:
         return
-    depth = next(
-        (depth for depth in range(len(new) - 1, 0, -1) if isinstance(_value_at(document.values, new[:depth]), dict)), 0
-    )
-    children = _value_at(document.values, new[:depth]) if depth else document.values
-    if depth and isinstance(children, Mapping) and children:
-        first = (*new[:depth], next(iter(children)))
-        indent = document.marks[first].key_column - 1
-        row = _end(lines, document.marks[new[:depth]].key_line - 1, document.marks[new[:depth]].key_column - 1)
-    else:
-        indent, row, depth = 0, len(lines), 0
-        while row and not lines[row - 1].strip():
-            row -= 1
+    depth = next((at for at in range(len(new) - 1, 0, -1) if _is_section(document.values, new[:at])), 0)
+    row, indent = _end_of_section(lines, document, new[:depth])
+    if not row:
+        row, indent, depth = _last_line(lines), 0, 0
     step = 2
     added = [f"{' ' * (indent + step * level)}{part}:" for level, part in enumerate(new[depth:])]
     added[-1] += value[0]
     added += [f"{' ' * (indent + step * (len(new) - depth - 1))}{line}" if line.strip() else line for line in value[1:]]
     yield "\n".join([*lines[:row], *added, *lines[row:]])
+
+
+def _is_section(values: Any, key: KeyPath) -> bool:
+    """Whether `key` is a mapping there, an empty one included."""
+    value = _value_at(values, key)
+    return value is None or isinstance(value, dict)
+
+
+def _end_of_section(lines: list[str], document: Document, section: KeyPath) -> tuple[int, int]:
+    """Where a key can be added to a section: the row behind its last one, and the indentation; row 0 for nowhere."""
+    if not section:
+        return 0, 0
+    mark, children = document.marks[section], _value_at(document.values, section)
+    if children is None:
+        return mark.key_line, mark.key_column + 1
+    if not children:
+        return 0, 0
+    path = (*section, next(iter(children)))
+    first = document.marks[path]
+    return _end(lines, mark.key_line - 1, mark.key_column - 1), first.key_column - 1
+
+
+def _last_line(lines: list[str]) -> int:
+    """Row behind the last one that is not blank."""
+    return next((row for row in range(len(lines), 0, -1) if lines[row - 1].strip()), 0)
 
 
 def _set_value(lines: list[str], document: Document, key: KeyPath, mark: Mark | None, value: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None, reason="no bash here")
 
 _STUB = """#!{bash}
-{{ printf '%s\\0' "${{0##*/}}" "$@"; printf '\\1'; }} >> "{log}"
+{{ printf '%s\\0' "${{0##*/}}" "$@"; printf '\\1'; }} >> "{log}/$$"
 """
 
 SNIPPETS = {
@@ -30,6 +30,20 @@ SNIPPETS = {
     "assignment": "LR=1e-6; python3 m optim.lr=$LR optim.lr=${LR}x",
     "assignment keeps blanks": 'X="a  b"; Y=$X; python3 m "$Y"',
     "append": "X=a; X+=b; X+=$X; python3 m $X",
+    "several in a line": "A=4 B=2\nC=3\nD=(x)\nfor x in 1 2; do python3 m $A $B $x \"${D[@]}\"; done\npython3 n",
+    "several in a line and a comment": "A=4 B=$A # c\n\nif [ $A = 4 ]; then python3 m $B; else python3 n; fi",
+    "several in a line and a test": "A='x y' B=2\n[[ $B == 2 ]] && python3 m \"$A\"\nC=1 D=2\n(( D )) && python3 n",
+    "several in lines": "A=1 B=2\nC=3 D=4\ncase $C in 3) E=5 F=6;; esac\nwhile [ $A = 1 ]; do A=2 G=7\n"
+    "if true; then python3 m $B$D$E$F$G; fi; done",
+    "several in a function": "f() { local a=1; b=2 c=3\nfor x in $a; do python3 m $a$b$c$x; done; }\nX=1 Y=2\nf",
+    "arithmetic decides": "D=2; E=0\n(( D )) && python3 m\n(( E )) || python3 n\n! (( E )) && python3 o\n"
+    "if (( D > 1 )) && (( ! E )); then python3 p; fi; (( E )) 2>/dev/null || python3 q; ((E)) || ((D)) && python3 r",
+    "backslash ends the file": "python3 m a=1 \\\n  b=2 \\",
+    "index from a command": "a[$(echo 1)]=x; a[$((1 + 1))]=y; python3 m \"${a[1]}\" \"${a[2]}\" ${#a[@]}",
+    "numbers beyond 64 bits": "python3 m $((16#fffffffffffffffff)) $((0x1fffffffffffffff0)) $((9223372036854775807+1))",
+    "items in any order": "a[3]=c; a[1]=a; ((a[2]=5)); a[-1]=z; a+=(n); python3 m \"${a[@]}\" \"${!a[@]}\" ${#a[@]}",
+    "backslash in a pattern": "P='\\*'; F='a*'; python3 m ${F%$P}; [[ $F == a$P ]] && python3 n",
+    "brackets in a set": "[[ a] =~ a[]]$ ]] && python3 m; [[ x == [[]x ]] || python3 n; [[ - =~ [a-]+$ ]] && python3 o",
     "splitting": 'X="a  b\tc"; python3 m $X x${X}y',
     "splitting at the ends": 'X=" a "; python3 m b${X}c $X',
     "other IFS": "IFS=,; X=a,b,,c; python3 m $X",
@@ -162,6 +176,7 @@ SNIPPETS = {
 def _by_bash(script: str, folder: Path) -> list[list[str]]:
     stubs, log = folder / "stubs", folder / "log"
     stubs.mkdir()
+    log.mkdir()  # a file for each process: those of a pipeline write at the same time
     stub = stubs / "python3"
     stub.write_text(_STUB.format(bash=BASH, log=log))
     stub.chmod(0o755)
@@ -177,7 +192,7 @@ def _by_bash(script: str, folder: Path) -> list[list[str]]:
         capture_output=True,
         timeout=20,
     )
-    records = log.read_bytes().decode().split("\1")[:-1] if log.exists() else []
+    records = [record for file in log.iterdir() for record in file.read_bytes().decode().split("\1")[:-1]]
     return [record.split("\0")[:-1] for record in records]
 
 

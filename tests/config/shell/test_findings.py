@@ -51,6 +51,11 @@ def test_words_that_are_no_unset_variable(word: str) -> None:
     assert found(f"python3 m a={word}/z", "unset") == []
 
 
+def test_division_that_rounds_up_is_meant() -> None:
+    assert found("N=5121\nP=2\npython3 m a=$(((N + P - 1) / P))", "arithmetic_zero") == []
+    assert one("N=5121\nP=2\npython3 m a=$(((N + P) / P))", "arithmetic_zero").severity == "note"
+
+
 def test_empty_value() -> None:
     finding = one("KEY=\npython3 m a.b=$KEY c=1", "empty")
     assert (finding.place, finding.severity) == (Place(2, 11), "warning")

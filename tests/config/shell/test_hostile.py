@@ -61,6 +61,9 @@ def test_mutated_scripts_give_a_script(seed: str, changes: list[tuple[int, str, 
         "X=" + "a" * 60000 + "\nY=${X//*a*a*a*b/}\npython3 m ${X##*b*c*}",
         "X=" + "a" * 5000 + "\n[[ $X =~ (a+)+b ]] && Y=1\n[[ $X =~ a*a*a*b ]] && Y=2\npython3 m $Y",
         "cat <<EOF\n" * 2000,
+        "".join(f"a[{number}]=x\n" for number in range(8000, 0, -1)),
+        "a=()\n" + "a+=(x)\n" * 8000,
+        "".join(f"export V{number}=1\n" for number in range(2000)) + "python3 m\n" * 300,
         "`" * 10001,
     ],
 )
@@ -95,3 +98,8 @@ def test_long_script_is_read_to_its_end() -> None:
     text = "".join(f"V{number}=$(({number} + 1))\n" for number in range(5000)) + "python3 m a=$V0 b=$V4999\n"
     (launch,) = read_script(text).launches
     assert [word.text for word in launch.words] == ["python3", "m", "a=1", "b=5000"]
+
+
+def test_array_of_many_items_keeps_them_all() -> None:
+    (launch,) = read_script("a=(\n" + "k=1\n" * 9000 + ')\npython3 m "${a[@]}"').launches
+    assert len(launch.words) == 9002

@@ -1,4 +1,4 @@
-"""Scripts with a slip in them, and marks of bash glued together: a result for each of them, and a place for each fault."""
+"""Scripts with a slip in them, and marks of bash glued together: a result for each, and a place for each fault."""
 
 from __future__ import annotations
 
@@ -109,7 +109,10 @@ def test_script_with_one_slip_gives_a_script(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "column"),
-    [("(( $( ))\n", 4), ("((x[$(y))", 5), ("(( ${ ))", 4), ("((`))", 3), ('python3 m "a', 11), ("x=$(", 3), ("a[$(1]=x", 3)],
+    [
+        ("(( $( ))\n", 4), ("((x[$(y))", 5), ("(( ${ ))", 4), ("((`))", 3), ('python3 m "a', 11), ("x=$(", 3),
+        ("a[$(1]=x", 3), ("cat <(x", 5), ("$'a", 1), ("x=${y", 3), ("${x[1", 4),
+    ],
 )  # fmt: skip
 def test_what_never_ends_is_a_finding_at_its_place(text: str, column: int) -> None:
     script = read_script(text)
@@ -120,4 +123,21 @@ def test_what_never_ends_is_a_finding_at_its_place(text: str, column: int) -> No
 @pytest.mark.parametrize("text", ["shift ²", "exit ²", "break ²", "a=(1); unset 'a[²]'", "set -- ${²}", "x=$((²))"])
 def test_digits_that_are_none_to_bash(text: str) -> None:
     (launch,) = read_script(f"python3 m a=1\n{text}\n").launches
+    assert [word.text for word in launch.words] == ["python3", "m", "a=1"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a=(1 2); for x in "${a[@]:}"; do :; done', "x=$((16#" + "f" * 5000 + "))", "x=$((0" + "7" * 5000 + "))",
+        "x=$'\\ud800'", "[[ a =~ [[]a--b&&] ]]", "a[$(echo 1)]=x",
+    ],
+)  # fmt: skip
+def test_odd_forms_leave_the_rest_as_it_is(text: str) -> None:
+    (launch,) = read_script(f"{text}\npython3 m b=2").launches
+    assert [word.text for word in launch.words] == ["python3", "m", "b=2"]
+
+
+def test_backslash_at_the_end_of_the_file_is_no_word() -> None:
+    (launch,) = read_script("python3 m \\\n  a=1 \\").launches
     assert [word.text for word in launch.words] == ["python3", "m", "a=1"]

@@ -71,8 +71,11 @@ WRONG: list[tuple[str, str, str, str, tuple[str, Any] | None]] = [
         "VRL240",
         "error",
         "param_offload?",
-        ("rename", f"{A}.actor.fsdp_config.param_offload"),
+        None,  # it would move the parameters too
     ),
+    (f"{A}.actor.fsdp_config.grad_offload=False", "VRL240", "error", "param_offload?", ("remove", None)),
+    (f"{A}.rollout.use_fire_sampling=True", "VRL263", "error", "no longer", None),
+    ("reward_model.model.input_tokenizer=a/b", "VRL263", "error", "no longer", None),
     ("trainer.gpus_per_node=8", "VRL240", "error", "trainer.n_gpus_per_node?", ("rename", "trainer.n_gpus_per_node")),
     ("zzz.qqq=1", "VRL240", "error", "the launch stops at once", None),
     # of another version

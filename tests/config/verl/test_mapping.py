@@ -35,6 +35,7 @@ UNTRANSLATED = {
     "data.seed",
     "training.ppo_micro_batch_size_per_gpu",
     "model.attn_implementation",  # in no tree
+    "training.fsdp_config.mixed_precision",
     "distributed.ray_address",
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from verlcli.config.context import Context, NotKnown
-from verlcli.config.verl.read_hydra import read_hydra_run, settings_of_file
+from verlcli.config.verl.read_hydra import config_of_file, read_hydra_run
 from verlcli.config.verl.run import VerlRun
 from verlcli.errors import ConfigError
 
@@ -128,9 +128,9 @@ def test_a_version_without_the_entry_point_is_refused() -> None:
 def test_settings_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("trainer:\n  nnodes: 2\n")
-    assert [(setting.key, setting.place.file) for setting in settings_of_file(file)] == [("trainer.nnodes", str(file))]
+    assert [(setting.key, setting.place.file) for setting in config_of_file(file)[0]] == [("trainer.nnodes", str(file))]
     with pytest.raises(ConfigError):
-        settings_of_file(tmp_path / "none.yaml")
+        config_of_file(tmp_path / "none.yaml")
 
 
 def test_a_duplicate_key_is_reported() -> None:

@@ -153,7 +153,7 @@ def test_version_that_the_script_installs_counts_unless_somebody_names_one() -> 
         ("trainer.nnodes", "VRL335", "error", "neither key=value"),
         ("--trainer.nnodes=2", "VRL335", "error", "write trainer.nnodes=2"),
         ("trainer.nnodes=2 --config-name=ppo_trainer trainer.save_freq=1", "VRL336", "error", "before the first"),
-        ("--config-name=mine trainer.nnodes=2", "VRL337", "note", "'mine' is not one of verl"),
+        ("--config-name=mine trainer.nnodes=2", "VRL337", "warning", "'mine' is not one of verl"),
     ],
 )
 def test_command_lines_that_hydra_refuses(words: str, code: str, severity: str, message: str) -> None:
@@ -203,7 +203,7 @@ def test_a_program_is_checked_as_the_last_version_that_had_it_when_nobody_names_
 def test_somebodys_own_program_with_verls_keys_is_checked_as_main_ppo() -> None:
     keys = " ".join(f"actor_rollout_ref.{key}=1" for key in ("rollout.n", "actor.ppo_epochs", "model.lora_rank"))
     runs, problems = read(f"python3 my/main.py {keys}\n")
-    assert [run.entry for run in runs] == ["main_ppo"]
+    assert [(run.entry, run.tree.entry) for run in runs] == [("my/main.py", "main_ppo")]
     assert [problem.code for problem in problems] == ["VRL338"]
     assert "my/main.py" in runs[0].unseen
 

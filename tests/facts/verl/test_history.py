@@ -22,6 +22,7 @@ from verlcli.facts.verl.history import (
     removal_reason,
     removed_in,
     rename_of,
+    without_effect,
 )
 from verlcli.facts.verl.trees import OWN_ENTRIES
 from verlcli.facts.verl.versions import nearest_version
@@ -83,7 +84,9 @@ def test_removed_keys_are_gone(key: str) -> None:
 @pytest.mark.parametrize(("key", "meant"), NEVER_EXISTED.items())
 def test_keys_that_never_existed(key: str, meant: str) -> None:
     assert which_versions(key) == ()
-    assert which_versions(meant)
+    tree = key_tree()
+    assert which_versions(meant) or tree.is_free_form(meant)
+    assert not without_effect(meant, tree.version)
 
 
 def test_flips_are_in_the_trees() -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from verlcli.config.shell.expand import Expander
 from verlcli.config.shell.items import Param
 from verlcli.config.shell.lexer import Lexer
-from verlcli.config.shell.parts import known_text
+from verlcli.config.shell.parts import Parts, known_text
 from verlcli.config.shell.patterns import TooHardError, matches
 from verlcli.config.shell.shell import shortened
 from verlcli.config.shell.types import Gap, Piece
-from verlcli.config.shell.world import Parts, World, merged
+from verlcli.config.shell.world import World, merged
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -7,17 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from verlcli.config.shell.arithmetic import BadArithmeticError, evaluate
-from verlcli.config.shell.assigning import assign
-from verlcli.config.shell.call import Call
 from verlcli.config.shell.commands import DECLARING
 from verlcli.config.shell.conditions import bracket_test
+from verlcli.config.shell.expand import assign
 from verlcli.config.shell.judging import NotATestError
-from verlcli.config.shell.numbers import Numbers
 from verlcli.config.shell.parts import cut_parts, known_text
-from verlcli.config.shell.printing import echo, printf
-from verlcli.config.shell.reading import mapfile, read, store
+from verlcli.config.shell.shell import Call
+from verlcli.config.shell.streams import echo, mapfile, printf, read, store
 from verlcli.config.shell.types import Gap, Piece
-from verlcli.config.shell.world import Flow, Var, World
+from verlcli.config.shell.world import Flow, Numbers, Var, World
 
 _SET_FLAGS = {"a": "allexport", "e": "errexit", "u": "nounset", "x": "xtrace", "f": "noglob", "n": "noexec"}
 _DIGITS = re.compile(r"[0-9]+")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from verlcli.config.shell.documents import document_end, here_document
 from verlcli.config.shell.items import Assignment, Lit, RawWord, Redirect, SimpleCommand, Template
 from verlcli.config.shell.lexer import Lexer
+from verlcli.config.shell.scanner import document_end, here_document
 
 DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset"})
 _HEAD = re.compile(r"([A-Za-z_]\w*)(\[[^\]\n]*\])?(\+?)=", re.ASCII)

@@ -5,37 +5,17 @@ from __future__ import annotations
 from verlcli.config.shell.arithmetic import BadArithmeticError, evaluate
 from verlcli.config.shell.expand import Expander
 from verlcli.config.shell.items import Template
-from verlcli.config.shell.numbers import Numbers, UnknownNumberError
-from verlcli.config.shell.parts import first_gap, text_as_run
+from verlcli.config.shell.parts import Parts, first_gap, text_as_run
 from verlcli.config.shell.patterns import TooHardError, extended_regex, matches
-from verlcli.config.shell.world import Parts
+from verlcli.config.shell.world import Numbers, UnknownNumberError
 
 Answer = bool | None
 FILE_TESTS = frozenset(
-    [
-        "-a",
-        "-b",
-        "-c",
-        "-d",
-        "-e",
-        "-f",
-        "-g",
-        "-h",
-        "-k",
-        "-p",
-        "-r",
-        "-s",
-        "-t",
-        "-u",
-        "-w",
-        "-x",
-        "-G",
-        "-L",
-        "-N",
-        "-O",
-        "-S",
-    ]
-)
+    (
+        "-a", "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-p", "-r", "-s", "-t", "-u", "-w", "-x", "-G", "-L",
+        "-N", "-O", "-S",
+    )
+)  # fmt: skip
 NUMBER_TESTS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 BINARY_TESTS = NUMBER_TESTS | frozenset(["=", "==", "!=", "<", ">", "-nt", "-ot", "-ef", "=~"])
 

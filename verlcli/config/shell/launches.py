@@ -5,63 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from itertools import dropwhile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verlcli.config.shell.broken_lines import lint_broken_lines
-from verlcli.config.shell.lint import lint_assignment_with_spaces, lint_launch
-from verlcli.config.shell.parts import joined
-from verlcli.config.shell.printing import program_output
+from verlcli.config.shell.lint import lint_assignment_with_spaces, lint_broken_lines, lint_launch
+from verlcli.config.shell.parts import Parts, joined
+from verlcli.config.shell.programs import OF_BASH, PYTHON, base_name, find_python, shell_string
 from verlcli.config.shell.source import Source
+from verlcli.config.shell.streams import program_output
 from verlcli.config.shell.types import Gap, Launch, Piece, Word
-from verlcli.config.shell.world import Parts, Var, World
+from verlcli.config.shell.world import Var, World
 
 if TYPE_CHECKING:
-    from verlcli.config.shell.call import Call
-    from verlcli.config.shell.expand import Expander
+    from verlcli.config.shell.shell import Call
 
-_PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?$")
-_PYTHON_NAME = re.compile(r"PY(THON)?\w*|\w*PYTHON(_\w+)?$")
-_STARTERS = frozenset(("torchrun", "deepspeed", "accelerate"))
-_SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
-_OF_BASH = frozenset(("exec", "time", "command", "builtin", "eval"))
-_WRAPPERS = _OF_BASH | frozenset(
-    [
-        "nohup",
-        "stdbuf",
-        "env",
-        "numactl",
-        "timeout",
-        "srun",
-        "mpirun",
-        "mpiexec",
-        "uv",
-        "poetry",
-        "conda",
-        "micromamba",
-        "ray",
-        "docker",
-        "podman",
-        "singularity",
-        "apptainer",
-        "sudo",
-        "nice",
-        "ionice",
-        "taskset",
-        "nsys",
-        "ncu",
-        "setsid",
-        "unbuffer",
-        "script",
-        "kubectl",
-        "ssh",
-        "pixi",
-        "hatch",
-        "xvfb-run",
-        "flock",
-    ]
-)
 _OF_INTEREST = {"ray": ("start", "stop", "job"), "pip": ("install",), "pip3": ("install",), "uv": ("pip", "sync")}
 _QUIET = frozenset(["mkdir", "rm", "cp", "mv", "sleep", "touch", "kill", "pkill", "chmod", "ln"])
+_LARGEST = 1_000_000  # bytes
+_VARIABLES_A_STEP = 8  # that a launch takes with it for the work of one step
 
 
 def run_program(call: Call) -> list[World]:
@@ -70,13 +31,14 @@ def run_program(call: Call) -> list[World]:
     name = base_name(words[0])
     world.status = "likely"
     if name in ("source", "."):
+        call.record()
         return _sourced(call)
     if name == "eval":
         return _evaluated(call)
     found = find_python(words)
     if found is not None:
         _launched(call, found)
-    elif (string := _shell_string(words)) is not None:
+    elif (string := shell_string(words)) is not None:
         _inner_shell(call, *string)
     elif _of_interest(words):
         call.record()
@@ -86,79 +48,6 @@ def run_program(call: Call) -> list[World]:
         world.flow = "exit"
     _print(call, name)
     return [world]
-
-
-def base_name(word: Word) -> str:
-    """Name of a program without its folder; `python3` for `$PYTHON` without a value."""
-    text = word.text
-    if text is None:
-        named = any(gap.variable and _PYTHON_NAME.fullmatch(gap.variable) for gap in word.gaps)
-        return "python3" if named and not word.text_as_run else word.text_as_run.rpartition("/")[2]
-    return text.rpartition("/")[2]
-
-
-def unset_python(expander: Expander, at: int) -> list[Word]:
-    """The word of a `$PYTHON` without a value, which vanishes to bash but is python where the launch works."""
-    gap = expander.dropped[0] if expander.dropped else None
-    named = gap is not None and gap.variable is not None and _PYTHON_NAME.fullmatch(gap.variable)
-    return [Word(expander.source.place(at), (gap,))] if gap and named else []
-
-
-def find_python(words: tuple[Word, ...]) -> int | None:
-    """Index of the word that is python, torchrun or the like and runs a module or file; None if there is none."""
-    at = 0
-    if base_name(words[0]) in _WRAPPERS:
-        at = _behind_wrappers(words)
-    if at >= len(words):
-        return None
-    name = base_name(words[at])
-    if name in _STARTERS:
-        return at if name != "accelerate" or (at + 1 < len(words) and words[at + 1].text == "launch") else None
-    return at if _PYTHON.match(name) and _runs_something(words[at + 1 :]) else None
-
-
-def _behind_wrappers(words: tuple[Word, ...]) -> int:
-    start = 1
-    if base_name(words[0]) == "ray":
-        start = next((number + 1 for number, word in enumerate(words) if word.text == "--"), 3)
-    for number in range(start, len(words)):
-        name = base_name(words[number])
-        if _PYTHON.match(name) or name in _STARTERS:
-            return number
-        if name in _SHELLS:
-            return len(words)
-    return len(words)
-
-
-def _runs_something(arguments: tuple[Word, ...]) -> bool:
-    skip = False
-    for word in arguments:
-        text = word.text_as_run
-        if skip:
-            skip = False
-        elif text in ("-X", "-W"):
-            skip = True
-        elif text in ("-c", "-", "-V", "--version", "-h", "--help"):
-            return False
-        elif text.startswith("-m") or not text.startswith("-"):
-            return True
-    return False
-
-
-def _shell_string(words: tuple[Word, ...]) -> tuple[int, int] | None:
-    """Indexes of the shell and of the string of statements in `bash -c '…'`, also behind wrappers."""
-    if base_name(words[0]) not in _WRAPPERS | _SHELLS:
-        return None
-    shell = next((number for number, word in enumerate(words) if base_name(word) in _SHELLS), None)
-    if shell is None:
-        return None
-    for number in range(shell + 1, len(words) - 1):
-        text = words[number].text_as_run
-        if re.fullmatch(r"-\w*c", text):
-            return shell, number + 1
-        if not text.startswith("-"):
-            return None
-    return None
 
 
 def _inner_shell(call: Call, shell: int, string: int) -> None:
@@ -183,18 +72,11 @@ def _evaluated(call: Call) -> list[World]:
     return run_text(call.run.shell, source, 0, len(source.text), call.world)
 
 
-def _sourced(call: Call) -> list[World]:
-    from verlcli.config.shell.sourcing import run_sourced
-
-    call.record()
-    return run_sourced(call)
-
-
 def _of_interest(words: tuple[Word, ...]) -> bool:
     name = base_name(words[0])
     second = words[1].text if len(words) > 1 else ""
     modules = [word.text for word in words[1:4]]
-    return second in _OF_INTEREST.get(name, ()) or (bool(_PYTHON.match(name)) and modules[:2] == ["-m", "pip"])
+    return second in _OF_INTEREST.get(name, ()) or (bool(PYTHON.match(name)) and modules[:2] == ["-m", "pip"])
 
 
 def _print(call: Call, name: str) -> None:
@@ -211,7 +93,7 @@ def _print(call: Call, name: str) -> None:
 def _silent_python(words: tuple[Word, ...]) -> bool:
     """`python3 -c 'import x'`, which only tells by its status."""
     code = words[2].text if len(words) == 3 and words[1].text == "-c" else None
-    return code is not None and bool(_PYTHON.match(base_name(words[0]))) and not re.search("print|write", code)
+    return code is not None and bool(PYTHON.match(base_name(words[0]))) and not re.search("print|write", code)
 
 
 def _assigned(call: Call, wrapper: tuple[Word, ...]) -> dict[str, Word]:
@@ -249,6 +131,7 @@ def _variables(world: World, exported: bool) -> dict[str, Word]:
 
 def _launched(call: Call, at: int) -> None:
     shell, world, words = call.run.shell, call.world, call.words
+    shell.charge(len(world.variables) // _VARIABLES_A_STEP)
     wrapper = tuple(words[:at])
     environment: Mapping[str, Word] = {**_variables(world, exported=True), **_assigned(call, wrapper)}
     gaps = [*call.expander.dropped, *(gap for word in words for gap in word.gaps)]
@@ -264,7 +147,7 @@ def _launched(call: Call, at: int) -> None:
         pipefail="pipefail" in world.options,
         in_background=shell.in_background,
         takes_arguments=any(gap.kind == "arguments" for gap in gaps),
-        wrapper=tuple(dropwhile(lambda word: base_name(word) in _OF_BASH, wrapper)),
+        wrapper=tuple(dropwhile(lambda word: base_name(word) in OF_BASH, wrapper)),
     )
     shell.launches.append((world.conditions, launch))
     lint_launch(call, launch)
@@ -285,3 +168,43 @@ def _options(words: tuple[Word, ...]) -> dict[str, Word]:
         else:
             options[name[2:]] = Word(word.place, ())
     return options
+
+
+def _sourced(call: Call) -> list[World]:
+    """Runs the file in the same world; all that is in it has the place of the `source` command."""
+    from verlcli.config.shell.statements import run_text
+
+    shell, world = call.run.shell, call.world
+    place = call.expander.source.place(call.command.start)
+    path = _path(call)
+    text = _text(path) if path else None
+    if path is None or text is None or path in shell.sourced:
+        named = " ".join(word.text_as_run for word in call.words[1:2]) or "another file"
+        message = f"`source {named}` is not read: what it sets is not known here"
+        shell.find("sourced", place, message, "put what the launch needs into this script", "note")
+        return [world]
+    shell.sourced.add(path)
+    source = Source.of_file(text, place)
+    worlds = run_text(shell, source, 0, len(source.text), world)
+    shell.sourced.discard(path)
+    for each in worlds:
+        each.flow = "" if each.flow == "return" else each.flow
+    return worlds
+
+
+def _path(call: Call) -> Path | None:
+    """The file, looked for beside the script: `$(dirname "$0")/x.sh` means that folder as well."""
+    folder = call.run.shell.folder
+    if folder is None or len(call.words) < 2:
+        return None
+    word = call.words[1]
+    text = word.text_as_run.lstrip("/") if word.gaps else word.text_as_run
+    path = folder / text
+    return path.resolve() if text and path.is_file() else None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8", errors="replace") if path.stat().st_size <= _LARGEST else None
+    except OSError:
+        return None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-from verlcli.config.shell.documents import document_end, here_document
 from verlcli.config.shell.items import Arith, Item, Lit, Param, Subst, Template, Unread
+from verlcli.config.shell.scanner import Scanner, UnclosedError, document_end, here_document
 
 _MOST_ITEMS = 20_000  # of one word
-_DEEPEST = 30  # quotes and substitutions inside each other
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PARAMETER = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]", re.ASCII)
 _SHORT_PARAMETER = re.compile(r"[A-Za-z_]\w*|\d|[@*#?$!-]", re.ASCII)
@@ -28,28 +27,10 @@ _BRACE_RUNS = {
     (False, ":"): re.compile(r"[^$`\"'\\}:]+"),
     (True, ":"): re.compile(r"[^$`\"\\}:]+"),
 }
-_ESCAPABLE = {"quote": '$`"\\', "document": "$`\\", "arithmetic": "$`\\"}
-_ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
-_HALVES = range(0xD800, 0xE000)  # halves of a pair, which alone are no character
-_ANSI_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
 
 
-class UnclosedError(Exception):
-    """A quote or a bracket without its end, or more than is followed: nothing below it can be read."""
-
-    def __init__(self, at: int, mark: str, beyond: str = "") -> None:
-        named = "a backquote" if mark == "`" else f"`{mark}`"
-        super().__init__(beyond or f"{named} has no end: bash reads to the end of the script and stops there")
-        self.at, self.beyond = at, bool(beyond)
-
-
-class Lexer:
+class Lexer(Scanner):
     """Reads words at a position that moves on."""
-
-    def __init__(self, text: str, at: int = 0, end: int | None = None) -> None:
-        self.text, self.at = text, at
-        self.end = len(text) if end is None else end
-        self._depth = 0
 
     def word(self, mode: str = "word") -> Template:
         """Items of the word at the position; in `pattern` mode `@(a|b)` is a part of it."""
@@ -65,7 +46,7 @@ class Lexer:
                 # Bash itself stops here, unless it is a pattern like `@(a|b)`.
                 if mode != "pattern" or not (self.at and self.text[self.at - 1] in "?*+@!"):
                     break
-                items += self._group()
+                items += self.group()
                 continue
             self._unquoted(items, _RUNS[mode], mode)
             if len(items) > _MOST_ITEMS:
@@ -80,11 +61,6 @@ class Lexer:
         """Items of an arithmetic expression, up to the end."""
         return tuple(self._until("", "arithmetic", _RUNS["arithmetic"]))
 
-    def _group(self) -> list[Item]:
-        start, end = self.at, self._balanced(self.at)
-        self.at = end
-        return [Lit(self.text[start:end], start, False)]
-
     def _process(self) -> Unread:
         start = self.at
         self.at = self.closing(start + 2) + 1
@@ -93,13 +69,13 @@ class Lexer:
     def _unquoted(self, items: list[Item], runs: re.Pattern[str], mode: str) -> None:
         char, at = self.text[self.at], self.at
         if char == "'":
-            items.append(self._single())
+            items.append(self.single())
         elif char == '"':
             items += self._double()
         elif char == "$":
             items += self._dollar(quoted=False)
         elif char == "`":
-            items.append(self._backquoted(quoted=False))
+            items.append(self.backquoted(quoted=False))
         elif char == "\\":
             if at + 1 < self.end and self.text[at + 1] != "\n":
                 items.append(Lit(self.text[at + 1], at + 1, True))
@@ -111,29 +87,16 @@ class Lexer:
             self.at = match.end() if match else at + 1
             items.append(Lit(self.text[at : self.at], at, False))
 
-    def _single(self) -> Lit:
-        close = self.text.find("'", self.at + 1, self.end)
-        if close < 0:
-            raise UnclosedError(self.at, "'")
-        item = Lit(self.text[self.at + 1 : close], self.at + 1, True)
-        self.at = close + 1
-        return item
-
     def _double(self) -> list[Item]:
         start = self.at
         self.at += 1
-        self._deeper(start)
+        self.deeper(start)
         items = self._until('"', "quote", _RUNS["quote"])
-        self._depth -= 1
+        self.depth -= 1
         if self.at >= self.end:
             raise UnclosedError(start, '"')
         self.at += 1
         return items or [Lit("", start + 1, True)]
-
-    def _deeper(self, at: int) -> None:
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise UnclosedError(at, "", "this is more deeply nested than is followed: what comes below it is not read")
 
     def _until(self, stop: str, mode: str, runs: re.Pattern[str]) -> list[Item]:
         """Items of quoted text up to the character `stop`, which stays to be read."""
@@ -143,41 +106,21 @@ class Lexer:
             if char == "$":
                 items += self._dollar(quoted=True)
             elif char == "`":
-                items.append(self._backquoted(quoted=True))
+                items.append(self.backquoted(quoted=True))
             elif char == "\\":
-                items += self._escaped(mode)
+                items += self.escaped(mode)
             else:
                 match = runs.match(self.text, at, self.end)
                 self.at = match.end() if match else at + 1
                 items.append(Lit(self.text[at : self.at], at, True))
         return items
 
-    def _escaped(self, mode: str) -> list[Item]:
-        at, follower = self.at, self.text[self.at + 1 : min(self.at + 2, self.end)]
-        self.at += 1 + len(follower)
-        if follower == "\n":
-            return []
-        if follower and follower in _ESCAPABLE[mode]:
-            return [Lit(follower, at + 1, True)]
-        return [Lit(self.text[at : self.at], at, True)]
-
-    def _backquoted(self, quoted: bool) -> Item:
-        start, at = self.at, self.at + 1
-        while at < self.end and self.text[at] != "`":
-            at += 2 if self.text[at] == "\\" else 1
-        if at >= self.end:
-            raise UnclosedError(start, "`")
-        self.at = at + 1
-        if "\\" in self.text[start:at]:
-            return Unread("a command in backquotes with escapes inside", start, quoted)
-        return Subst(start + 1, at, start, quoted)
-
     def _dollar(self, quoted: bool) -> list[Item]:
         text, start = self.text, self.at
-        if text.startswith("$((", start) and (close := self._arithmetic_end(start + 3)) is not None:
+        if text.startswith("$((", start) and (close := self.arithmetic_end(start + 3)) is not None:
             body = Lexer(text, start + 3, close)
-            body._depth = self._depth
-            body._deeper(start)
+            body.depth = self.depth
+            body.deeper(start)
             self.at = close + 2
             return [Arith(body.arithmetic(), start, quoted)]
         if text.startswith("$(", start):
@@ -187,7 +130,7 @@ class Lexer:
         if text.startswith("${", start):
             return [self._braced(quoted)]
         if not quoted and text.startswith("$'", start):
-            return [self._ansi()]
+            return [self.ansi()]
         if not quoted and text.startswith('$"', start):
             self.at += 1
             return self._double()
@@ -198,23 +141,14 @@ class Lexer:
         self.at = match.end()
         return [Param(match[0], start, quoted, bare=True)]
 
-    def _ansi(self) -> Lit:
-        start = at = self.at + 2
-        while at < self.end and self.text[at] != "'":
-            at += 2 if self.text[at] == "\\" else 1
-        if at >= self.end:
-            raise UnclosedError(self.at, "'")
-        self.at = at + 1
-        return Lit(_ANSI_ESCAPE.sub(_ansi_char, self.text[start:at]), start, True)
-
     def _braced(self, quoted: bool) -> Item:
         start = self.at
-        self._deeper(start)
+        self.deeper(start)
         self.at += 2
         item = self._parameter(start, quoted)
-        self._depth -= 1
+        self.depth -= 1
         if item is None or not self.text.startswith("}", self.at) or self.at >= self.end:
-            self.at = self._balanced_brace(start)
+            self.at = self.closing_brace(start)
             return Unread(f"{self.text[start : self.at]}, which is not read here", start, quoted)
         self.at += 1
         return item
@@ -245,7 +179,7 @@ class Lexer:
         if close < 0:
             raise UnclosedError(self.at, "[")
         inner = Lexer(self.text, self.at + 1, close)
-        inner._depth = self._depth
+        inner.depth = self.depth
         self.at = close + 1
         return inner.arithmetic()
 
@@ -275,7 +209,7 @@ class Lexer:
             elif char == "$" and quoted:
                 items += self._dollar(quoted=True)
             elif char == "`" and quoted:
-                items.append(self._backquoted(quoted=True))
+                items.append(self.backquoted(quoted=True))
             elif quoted and char != '"':
                 match = runs.match(self.text, self.at, self.end)
                 end = match.end() if match else self.at + 1
@@ -285,80 +219,37 @@ class Lexer:
                 self._unquoted(items, runs, "word")
         return tuple(items)
 
-    def _arithmetic_end(self, at: int) -> int | None:
-        """Offset of the `))` of `$((`; None where the brackets are those of a subshell in `$(`."""
-        depth = 0
-        while at < self.end:
-            char = self.text[at]
-            if char == "(":
-                depth += 1
-            elif char == ")":
-                if depth == 0:
-                    return at if self.text.startswith("))", at) else None
-                depth -= 1
-            at += 1
-        return None
-
-    def _balanced(self, at: int) -> int:
-        """Offset behind the bracket that closes the `(` at `at`."""
-        depth, start = 0, at
-        while at < self.end:
-            depth += {"(": 1, ")": -1}.get(self.text[at], 0)
-            at += 1
-            if depth == 0:
-                return at
-        raise UnclosedError(start, "(")
-
-    def _balanced_brace(self, start: int) -> int:
-        close = self.text.find("}", start, self.end)
-        if close < 0:
-            raise UnclosedError(start, "${")
-        return close + 1
-
     def closing(self, at: int) -> int:
-        """Offset of the `)` that ends the statements starting at `at`."""
-        start, fresh = at, True
-        documents: list[tuple[str, bool]] = []
+        """Offset of the `)` that ends the statements starting at `at`, behind `$(` or `<(`."""
         scan = Lexer(self.text, at, self.end)
-        scan._depth = self._depth
-        scan._deeper(at)
-        depth = 0
+        scan.depth = self.depth
+        scan.deeper(at)
+        brackets, fresh, documents = 0, True, list[tuple[str, bool]]()
         while scan.at < self.end:
             char = self.text[scan.at]
-            if char == ")":
-                if depth == 0:
-                    return scan.at
-                depth, scan.at = depth - 1, scan.at + 1
-            elif char == "(":
-                depth, scan.at = depth + 1, scan.at + 1
-            elif char == "\n":
-                scan.at += 1
-                for word, dashed in documents:
-                    scan.at = document_end(self.text, scan.at, self.end, word, dashed)[1]
-                documents = []
-            elif char == "#" and fresh:
-                newline = self.text.find("\n", scan.at, self.end)
-                scan.at = self.end if newline < 0 else newline
-            elif char == "<" and (found := here_document(self.text, scan.at)):
-                scan.at = found[0]
-                documents.append((found[1], found[3]))
-            elif char in " \t;&|<>":
-                scan.at += 1
-            else:
-                scan.at = max(scan.at + 1, scan._skip())
+            if char == ")" and brackets == 0:
+                return scan.at
+            brackets += {"(": 1, ")": -1}.get(char, 0)
+            scan._pass(char, fresh, documents)
             fresh = char in " \t\n;&|("
-        raise UnclosedError(start - 2, self.text[start - 2 : start])
+        raise UnclosedError(at - 2, self.text[at - 2 : at])
 
-    def _skip(self) -> int:
-        self.word()
-        return self.at
-
-
-def _ansi_char(match: re.Match[str]) -> str:
-    hexadecimal, wide, octal, char = match.groups()
-    if hexadecimal or wide:
-        char = int(hexadecimal or wide, 16)
-        return chr(char) if char not in _HALVES else "\ufffd"
-    if octal:
-        return chr(int(octal, 8) & 0xFF)
-    return _ANSI.get(char) or (char if char in "\\'\"?" else "\\" + char)
+    def _pass(self, char: str, fresh: bool, documents: list[tuple[str, bool]]) -> None:
+        """Moves over a mark, a word, a comment, or the bodies of here-documents at the end of their line."""
+        if char == "\n":
+            self.at += 1
+            for word, dashed in documents:
+                self.at = document_end(self.text, self.at, self.end, word, dashed)[1]
+            documents.clear()
+        elif char == "#" and fresh:
+            newline = self.text.find("\n", self.at, self.end)
+            self.at = self.end if newline < 0 else newline
+        elif char == "<" and (found := here_document(self.text, self.at)):
+            self.at = found[0]
+            documents.append((found[1], found[3]))
+        elif char in " \t;&|<>()":
+            self.at += 1
+        else:
+            start = self.at
+            self.word()
+            self.at = max(start + 1, self.at)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from verlcli.config.shell.commands import read_command
 from verlcli.config.shell.items import Lit, RawWord
+from verlcli.config.shell.scanner import UnclosedError
 from verlcli.config.shell.shell import Shell, shortened
 from verlcli.config.shell.source import Source
 from verlcli.config.shell.types import Gap, Launch, Severity, Word
 
 if TYPE_CHECKING:
-    from verlcli.config.shell.call import Call
+    from verlcli.config.shell.shell import Call
 
 _KEY = re.compile(r"[+~]{0,2}[A-Za-z_][\w@/-]*(?:\.[\w@/-]+)*=", re.ASCII)
+_OVERRIDE = re.compile(r"[\"']?(?:\+\+?|~)?[A-Za-z_][\w@/-]*(?:\.[\w@/-]+)+=|\+[A-Za-z_][\w.]*=|--[a-z]", re.ASCII)
+_SIMPLE = re.compile(r"[\"']?[A-Za-z_]\w*=|\"?\$[{@*]?", re.ASCII)
+_BETWEEN = re.compile(r"(?:\s|\\\n|#[^\n]*)*")
+_MOST_LOST = 2000
+_MOST_SHOWN = 6
 
 
 def lint_launch(call: Call, launch: Launch) -> None:
@@ -117,39 +123,67 @@ def lint_assignment_with_spaces(call: Call) -> bool:
     return True
 
 
-_QUOTES = re.compile(r"[“”]|(?<=[=\s(\[,])[‘’]|[‘’](?=[\s,\])]|$)")
-_DASH = re.compile(r"(?:(?<=\s)|^)[–—−]+(?=[A-Za-z–—−-])")
-_SPACE = re.compile(r"[\u00a0\u2007\u202f\u3000]")
-_TYPED = (
-    ("smart_quotes", _QUOTES, "is no quote to bash: it becomes a part of the value", "type ' or \" instead"),
-    ("nonascii_dash", _DASH, "is no option dash to bash or python", "type - or -- instead"),
-    ("nonascii_space", _SPACE, "is no blank to bash: it joins the words around it", "type a plain space instead"),
-)
-
-
-def lint_text(shell: Shell, source: Source) -> None:
-    """Adds findings about characters that look like others, and about the file's line ends."""
-    text = source.text
-    if text.startswith("\ufeff"):
-        message = "the file starts with an invisible mark (BOM): its first line is no `#!` line and not read as written"
-        shell.find("bom", source.place(0), message, "save it as UTF-8 without BOM", "error")
-    if (at := text.find("\r\n")) >= 0:
-        message = "the file has Windows line ends: bash takes each CR as a part of the word before it"
-        shell.find("crlf", source.place(at), message, "run dos2unix on it, or save it with LF line ends", "error")
-    if text.isascii():
+def lint_broken_lines(call: Call) -> None:
+    """Adds a finding when lines below a launch look like the rest of it, or a backslash is not the last in its line."""
+    text, end = call.run.source.text, call.command.end
+    reason = _reason(text, call.command.start, end)
+    lost = _lost(text, end, reason is not None)
+    if reason is None and lost:
+        at = text.rfind("\n", 0, end) + 1
+        column = len(text[at:end].rstrip())
+        reason = (
+            "missing_continuation",
+            at + column,
+            "the line has no backslash at its end",
+            "end the line with a backslash",
+        )
+    if reason is None or not (lost or "spaces" in reason[2]):
         return
-    for start, line in _code_lines(text):
-        for kind, pattern, what, advice in _TYPED:
-            if found := pattern.search(line):
-                message = f"{found[0]!r} {what}"
-                severity: Severity = "note" if line.lstrip().startswith(("echo", "printf")) else "error"
-                shell.find(kind, source.place(start + found.start()), message, advice, severity)
+    kind, at, because, advice = reason
+    tail = (
+        f": {_listed(lost)} never reach{'es' if len(lost) == 1 else ''} python"
+        if lost
+        else ": it adds a word that is a blank"
+    )
+    call.run.shell.find(kind, call.run.source.place(at), because + tail, advice, "error")
 
 
-def _code_lines(text: str) -> Iterator[tuple[int, str]]:
-    start = 0
-    for line in text.splitlines(keepends=True):
-        code = re.sub(r"(?:^|\s)#.*", "", line, flags=re.DOTALL)
-        if code.strip() and not line.isascii():
-            yield start, code.rstrip("\n")
-        start += len(line)
+def _listed(words: list[str]) -> str:
+    shown = ", ".join(f"`{shortened(word, 50)}`" for word in words[:_MOST_SHOWN])
+    return shown + (f" and {len(words) - _MOST_SHOWN} more words" if len(words) > _MOST_SHOWN else "")
+
+
+def _reason(text: str, start: int, end: int) -> tuple[str, int, str, str] | None:
+    """Why the command ends where it ends, when that is a slip: kind, offset, sentence and advice."""
+    body = text[start:end]
+    if trailing := re.search(r"\\[ \t]+$", body):
+        because = "there are spaces behind the backslash, so the command ends here"
+        return "continuation", start + trailing.start(), because, "delete the spaces behind the backslash"
+    if not re.search(r"\\\n[ \t]*$", body):
+        return None
+    if text.startswith("#", end):
+        advice = "move the comment above the command"
+        return "continuation", end, "a comment between continued lines ends the command", advice
+    at = start + body.rindex("\\\n") + 2
+    return "continuation", at, "an empty line between continued lines ends the command", "delete the empty line"
+
+
+def _lost(text: str, end: int, broken: bool) -> list[str]:
+    """Words below the command that were meant for it."""
+    words: list[str] = []
+    at = end
+    while len(words) < _MOST_LOST:
+        between = _BETWEEN.match(text, at)
+        at = between.end() if between else at
+        if not (_OVERRIDE.match(text, at) or ((words or broken) and _SIMPLE.match(text, at))):
+            break
+        try:
+            command = read_command(text, at, len(text), plain=True)
+        except UnclosedError:
+            break
+        found = [text[word.start : word.end] for word in command.words if isinstance(word, RawWord)]
+        if command.end == at or not found:
+            break
+        words += found
+        at = command.end
+    return words

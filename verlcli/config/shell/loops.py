@@ -10,10 +10,10 @@ from verlcli.config.shell.arithmetic import BadArithmeticError, evaluate
 from verlcli.config.shell.commands import read_command
 from verlcli.config.shell.expand import Expander
 from verlcli.config.shell.items import RawWord
-from verlcli.config.shell.numbers import Numbers
+from verlcli.config.shell.parts import Parts
 from verlcli.config.shell.shell import shortened
 from verlcli.config.shell.types import Gap, Word
-from verlcli.config.shell.world import Parts, Var, World, merged
+from verlcli.config.shell.world import Numbers, Status, Var, World, merged
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -34,18 +34,17 @@ def run_for(run: Run, node: Node, world: World) -> list[World]:
     own = any(gap.kind == "arguments" for gap in dropped)
     if own and not words:
         return _maybe_once(run, node, world, name, dropped[0])
-    passes: list[Parts] = [word.parts for word in words]
-    if len(passes) > MOST_PASSES:
-        message = f"the loop over {name} has {len(passes)} passes; only its last value is followed"
+    if len(words) > MOST_PASSES:
+        message = f"the loop over {name} has {len(words)} passes; only its last value is followed"
         run.shell.find("limit", run.source.place(node.start_byte), message, None, "note")
-        passes = passes[-1:]
+        words = words[-1:]
     worlds = [world]
-    for parts in passes:
+    for word in words:
         live = [each for each in worlds if not each.flow]
         if not live:
             break
         for each in live:
-            _set(each, name, parts)
+            _set(each, name, word.parts)
         worlds = _pass(run, body, worlds)
         if len(worlds) > 1:
             worlds = merged(worlds, but=name if any(each.flow for each in worlds) else "")
@@ -136,15 +135,14 @@ def run_while(run: Run, node: Node, world: World) -> list[World]:
     if _ARGUMENTS.search(said) and world.positional is None:
         # Options of the script: it is read as called without any.
         return [world]
-    told, wanted = f"{node.children[0].type} {shortened(said, 80)}", "no" if node.children[0].type == "until" else "yes"
+    told = f"{node.children[0].type} {shortened(said, 80)}"
+    wanted: Status = "no" if node.children[0].type == "until" else "yes"
     base, done, worlds = world.conditions, [], [world]
     for _ in range(MOST_PASSES):
         worlds = run.block(condition, worlds)
-        entering = [each for each in worlds if not each.flow and each.status == wanted]
-        undecided = [each for each in worlds if not each.flow and each.status in ("likely", "maybe")]
-        done += [each for each in worlds if each not in entering and each not in undecided]
+        entering, undecided, over = _grouped(worlds, wanted)
+        done += [*over, *(each.copy() for each in undecided)]
         for each in undecided:
-            done.append(each.copy())
             each.conditions = (*each.conditions, told)
         done += _pass(run, body, undecided) if undecided else []
         if not entering:
@@ -157,3 +155,14 @@ def run_while(run: Run, node: Node, world: World) -> list[World]:
     else:
         done += worlds
     return merged(_left(done), base)
+
+
+def _grouped(worlds: list[World], wanted: Status) -> tuple[list[World], list[World], list[World]]:
+    """Worlds that enter a loop's body, those that may, and those that are done with it."""
+    entering, undecided, over = list[World](), list[World](), list[World]()
+    for world in worlds:
+        if world.flow or world.status not in (wanted, "likely", "maybe"):
+            over.append(world)
+        else:
+            (entering if world.status == wanted else undecided).append(world)
+    return entering, undecided, over

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from verlcli.config.shell.arithmetic import BadArithmeticError, evaluate
 from verlcli.config.shell.items import Param
-from verlcli.config.shell.numbers import Numbers
-from verlcli.config.shell.operators import sliced, transformed
-from verlcli.config.shell.parts import first_gap, joined, known_text, text_as_run, through
+from verlcli.config.shell.parts import Parts, first_gap, joined, known_text, text_as_run, through
+from verlcli.config.shell.patterns import sliced, transformed
 from verlcli.config.shell.splitting import Segment, spread
 from verlcli.config.shell.types import Gap, Piece
-from verlcli.config.shell.world import ALWAYS_SET, Parts, Var, at_run_time
+from verlcli.config.shell.world import ALWAYS_SET, Numbers, Var, at_run_time
 
 if TYPE_CHECKING:
     from verlcli.config.shell.expand import Expander

@@ -1,4 +1,4 @@
-"""Small operations on the parts of a value: joining, cutting, marking the variable they came through."""
+"""Parts of a value, and small operations on them: joining, cutting, marking the variable they came through."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from verlcli.config.shell.types import Gap, Piece, moved
-from verlcli.config.shell.world import Parts
 
+Parts = tuple[Piece | Gap, ...]
 LONGEST_TEXT = 64 * 1024  # characters of one value
 MOST_PARTS = 4096  # of one value
 _MOST_NAMES = 8  # that a piece remembers having come through
@@ -69,11 +69,11 @@ def rewritten(parts: Parts, text: str) -> Parts:
 def joined(fields: Iterable[Parts], separator: str) -> Parts:
     """All fields in one value, as `"${a[*]}"` gives it."""
     out: list[Piece | Gap] = []
-    for field in fields:
-        place = field[0].place if field else (out[-1].place if out else None)
+    for each in fields:
+        place = each[0].place if each else (out[-1].place if out else None)
         if out and separator and place:
             out.append(Piece(separator, place))
-        out += field
+        out += each
     return tuple(out)
 
 

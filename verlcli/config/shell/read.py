@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from verlcli.config.shell.directives import read_directives
-from verlcli.config.shell.lint import lint_text
-from verlcli.config.shell.shell import OutOfStepsError, Shell
+from verlcli.config.shell.shell import OutOfStepsError, Shell, shortened
 from verlcli.config.shell.source import Source
 from verlcli.config.shell.statements import run_text
-from verlcli.config.shell.syntax import find_errors
-from verlcli.config.shell.types import Command, Launch, Place, Script
+from verlcli.config.shell.types import Command, Launch, Piece, Place, Script, Severity, Word
 from verlcli.config.shell.world import World, shared
 
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
 LARGEST = 1_000_000  # characters
+_LINE = re.compile(r"^#SBATCH[ \t]+([^\n]*)$", re.MULTILINE)
+_PART = re.compile(r"\S+")
+_LONG = {
+    "N": "nodes", "n": "ntasks", "c": "cpus-per-task", "p": "partition", "t": "time", "J": "job-name", "o": "output",
+    "e": "error", "G": "gpus", "A": "account", "q": "qos", "w": "nodelist", "x": "exclude", "C": "constraint",
+    "a": "array", "d": "dependency", "D": "chdir", "H": "hold",
+}  # fmt: skip
+_QUOTES = re.compile(r"[“”]|(?<=[=\s(\[,])[‘’]|[‘’](?=[\s,\])]|$)")
+_DASH = re.compile(r"(?:(?<=\s)|^)[–—−]+(?=[A-Za-z–—−-])")
+_SPACE = re.compile(r"[\u00a0\u2007\u202f\u3000]")
+_TYPED = (
+    ("smart_quotes", _QUOTES, "is no quote to bash: it becomes a part of the value", "type ' or \" instead"),
+    ("nonascii_dash", _DASH, "is no option dash to bash or python", "type - or -- instead"),
+    ("nonascii_space", _SPACE, "is no blank to bash: it joins the words around it", "type a plain space instead"),
+)
+# Inside words the parser knows less of bash than our own reading, which then reports what is wrong.
+_STATEMENTS = frozenset(
+    (
+        "program", "list", "if_statement", "elif_clause", "else_clause", "do_group", "for_statement", "while_statement",
+        "case_statement", "case_item", "compound_statement", "subshell", "function_definition",
+    )
+)  # fmt: skip
+_KEYWORDS = frozenset(("fi", "done", "esac", "then", "do", "}", ")", "in", ";;"))
 
 
 def read_script(text: str, name: str = "run.sh") -> Script:
@@ -60,3 +86,97 @@ def _commands(shell: Shell) -> tuple[Command, ...]:
         key = (command.place, command.words)
         found[key] = (shared(found[key][0], conditions), command) if key in found else (conditions, command)
     return tuple(replace(command, condition=", ".join(conditions)) for conditions, command in found.values())
+
+
+def read_directives(text: str) -> dict[str, Word]:
+    """Long name of each option -> its value, empty for a flag. Slurm stops reading at the first command."""
+    found: dict[str, Word] = {}
+    line, counted = 1, 0
+    for match in _LINE.finditer(text, 0, _first_command(text)):
+        line, counted = line + text.count("\n", counted, match.start()), match.start()
+        _read_line(match[1].partition(" #")[0].rstrip("\r"), line, match.start(1) - match.start() + 1, found)
+    return found
+
+
+def _first_command(text: str) -> int:
+    match = re.search(r"^[ \t]*[^#\s]", text, re.MULTILINE)
+    return match.start() if match else len(text)
+
+
+def _read_line(line: str, number: int, column: int, found: dict[str, Word]) -> None:
+    parts = list(_PART.finditer(line))
+    at = 0
+    while at < len(parts):
+        part, at = parts[at], at + 1
+        name, value, offset = _option(part[0])
+        if not name:
+            continue
+        start = part.start() + offset
+        if not value and not part[0].endswith("=") and at < len(parts) and not parts[at][0].startswith("-"):
+            value, start, at = parts[at][0], parts[at].start(), at + 1
+        place = Place(number, column + start)
+        found[name] = Word(place, (Piece(value.strip("\"'"), place),) if value else ())
+
+
+def _option(text: str) -> tuple[str, str, int]:
+    """Long name, value and offset of the value of one word; no name for what is no option."""
+    if text.startswith("--"):
+        name, _, value = text[2:].partition("=")
+        return name, value, len(name) + 3 if value else 0
+    if text.startswith("-") and text[1:2] in _LONG:
+        value = text[2:].removeprefix("=")
+        return _LONG[text[1]], value, len(text) - len(value)
+    return "", "", 0
+
+
+def lint_text(shell: Shell, source: Source) -> None:
+    """Adds findings about characters that look like others, and about the file's line ends."""
+    text = source.text
+    if text.startswith("\ufeff"):
+        message = "the file starts with an invisible mark (BOM): its first line is no `#!` line and not read as written"
+        shell.find("bom", source.place(0), message, "save it as UTF-8 without BOM", "error")
+    if (at := text.find("\r\n")) >= 0:
+        message = "the file has Windows line ends: bash takes each CR as a part of the word before it"
+        shell.find("crlf", source.place(at), message, "run dos2unix on it, or save it with LF line ends", "error")
+    if text.isascii():
+        return
+    for start, line in _code_lines(text):
+        for kind, pattern, what, advice in _TYPED:
+            if found := pattern.search(line):
+                message = f"{found[0]!r} {what}"
+                severity: Severity = "note" if line.lstrip().startswith(("echo", "printf")) else "error"
+                shell.find(kind, source.place(start + found.start()), message, advice, severity)
+
+
+def _code_lines(text: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for line in text.splitlines(keepends=True):
+        code = re.sub(r"(?:^|\s)#.*", "", line, flags=re.DOTALL)
+        if code.strip() and not line.isascii():
+            yield start, code.rstrip("\n")
+        start += len(line)
+
+
+def find_errors(shell: Shell, source: Source) -> None:
+    """Adds a finding for the first place among statements where the parser lost its way: there bash stops."""
+    pending = [source.tree()]
+    while pending and not shell.errors:
+        node = pending.pop()
+        if node.is_missing and node.type in _KEYWORDS:
+            _report(shell, source, node, f"`{node.type}` is missing here")
+        elif (
+            node.is_error
+            and source.text[node.start_byte : node.end_byte].strip("\\ \n\t")
+            and (node.parent is None or node.parent.type in _STATEMENTS)
+        ):
+            said = shortened(source.text[node.start_byte : node.end_byte], 40)
+            _report(shell, source, node, f"bash does not understand `{said}` here")
+        elif node.has_error:
+            pending += reversed(node.children)
+
+
+def _report(shell: Shell, source: Source, node: Node, what: str) -> None:
+    place = source.place(node.start_byte)
+    shell.errors.append(place)
+    message = f"{what}: the script stops with a syntax error"
+    shell.find("syntax", place, message, "check the quotes and keywords above, or run `bash -n` on the script", "error")

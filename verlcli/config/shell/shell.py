@@ -1,23 +1,28 @@
-"""What one reading collects and how much it may cost, shared by all worlds."""
+"""What one reading collects and how much it may cost, shared by all worlds; a command about to run in one of them."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verlcli.config.shell.items import Subst
-from verlcli.config.shell.parts import first_gap, stripped
-from verlcli.config.shell.types import Command, Gap, Launch, Place, Severity, ShellFinding
-from verlcli.config.shell.world import Parts, World
+from verlcli.config.shell.items import Assignment, SimpleCommand, Subst
+from verlcli.config.shell.parts import Parts, first_gap, stripped
+from verlcli.config.shell.types import Command, Gap, Launch, Place, Severity, ShellFinding, Word
+from verlcli.config.shell.world import World
 from verlcli.config.wording import closest
 
 if TYPE_CHECKING:
+    from verlcli.config.shell.expand import Expander
     from verlcli.config.shell.source import Source
+    from verlcli.config.shell.statements import Run
 
 MOST_STEPS = 60_000  # words, parts and statements that are followed in one script
 DEEPEST = 30  # statements, functions and substitutions inside each other
 MOST_FINDINGS = 200
 MOST_NAMES = 200  # variables that a misspelling is looked for among
+_ROUNDED_UP = re.compile(r"-\s*1\s*\)\s*/")  # `(a + b - 1) / b`, where the remainder is meant to go
 MOST_CHOICES = 4  # outputs of one `$(…)`, each followed in a world of its own
 
 
@@ -64,7 +69,7 @@ class Shell:
 
     def divided(self, place: Place, text: str, left: int, right: int, operator: str) -> None:
         """Told of every division; one that leaves a remainder is worth a word."""
-        if operator != "/" or left % right == 0:
+        if operator != "/" or left % right == 0 or _ROUNDED_UP.search(text):
             return
         quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
         severity: Severity = "warning" if quotient == 0 else "note"
@@ -121,3 +126,25 @@ def _advice_for_unset(name: str, world: World) -> str:
     if near:
         return f"did you mean ${near}?"
     return f"set {name} before this line, or write ${{{name}:?set {name}}} so that bash stops without it"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command about to run, with its words expanded."""
+
+    run: Run
+    command: SimpleCommand
+    expander: Expander
+    world: World
+    words: tuple[Word, ...]
+    declared: tuple[Assignment, ...] = ()
+
+    @property
+    def arguments(self) -> list[str]:
+        """The words behind the name, as bash runs them with nothing in place of gaps."""
+        return [word.text_as_run for word in self.words[1:]]
+
+    def record(self) -> None:
+        """Notes the command among those of interest."""
+        place = self.expander.source.place(self.command.start)
+        self.run.shell.commands.append((self.world.conditions, Command(self.words, place)))

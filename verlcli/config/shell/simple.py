@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from verlcli.config.shell.arithmetic import BadArithmeticError, evaluate
-from verlcli.config.shell.assigning import assign
 from verlcli.config.shell.builtins import BUILTINS
-from verlcli.config.shell.call import Call
 from verlcli.config.shell.commands import read_command
-from verlcli.config.shell.double_brackets import double_bracket_test
-from verlcli.config.shell.expand import Expander
+from verlcli.config.shell.conditions import double_bracket_test
+from verlcli.config.shell.expand import Expander, assign
 from verlcli.config.shell.items import Assignment, RawWord, Redirect, SimpleCommand, Subst
-from verlcli.config.shell.launches import run_program, unset_python
+from verlcli.config.shell.launches import run_program
 from verlcli.config.shell.lexer import Lexer
-from verlcli.config.shell.numbers import Numbers
 from verlcli.config.shell.parts import first_gap, text_as_run
+from verlcli.config.shell.programs import unset_python
+from verlcli.config.shell.shell import Call
 from verlcli.config.shell.source import Source
 from verlcli.config.shell.types import Word
-from verlcli.config.shell.world import Status, World, merged
+from verlcli.config.shell.world import Numbers, Status, World, merged
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from verlcli.config.shell.types import Gap, Piece, Place, Word, moved
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_SEVERAL = re.compile(r"^[ \t]*[A-Za-z_]\w*=.*[ \t][A-Za-z_]\w*=", re.MULTILINE | re.ASCII)
+_LINE_END = re.compile(r"(?<!\\)\n")
+_MOST_ROUNDS = 4
 
 
 @cache
@@ -74,6 +78,21 @@ class Source:
         return tree
 
     def _parse(self, start: int, end: int) -> Node:
+        root = self._parsed(start, end)
+        if not _SEVERAL.search(self.text, start, end):
+            return root
+        for _ in range(_MOST_ROUNDS):
+            joints = _joints(root, self.text)
+            if not joints:
+                break
+            separated = bytearray(self._bytes)
+            for at in joints:
+                separated[at] = ord(";")
+            self._bytes = bytes(separated)
+            root = self._parsed(start, end)
+        return root
+
+    def _parsed(self, start: int, end: int) -> Node:
         from tree_sitter import Range
 
         parser = _parser()
@@ -85,3 +104,18 @@ class Source:
         finally:
             parser.reset()
             parser.included_ranges = []
+
+
+def _joints(root: Node, text: str) -> list[int]:
+    """Offsets behind assignments that the parser joins to the line below, as it may when a line has several."""
+    found, pending = list[int](), [root]
+    while pending:
+        node = pending.pop()
+        if node.type not in ("command", "variable_assignments"):
+            pending += node.named_children
+            continue
+        for child, follower in pairwise(node.children):
+            gap = text[child.end_byte : follower.start_byte]
+            if child.type == "variable_assignment" and (follower.type == "comment" or _LINE_END.search(gap)):
+                found.append(child.end_byte)
+    return found

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from verlcli.config.shell.branches import run_case, run_if
 from verlcli.config.shell.items import SimpleCommand
-from verlcli.config.shell.lexer import UnclosedError
+from verlcli.config.shell.lists import run_list, run_pipeline, run_redirected, run_subshell
 from verlcli.config.shell.loops import run_counted, run_for, run_while
-from verlcli.config.shell.shell import DEEPEST, Shell, shortened
+from verlcli.config.shell.scanner import UnclosedError
+from verlcli.config.shell.shell import DEEPEST, Shell
 from verlcli.config.shell.simple import command_at, run_arithmetic, run_double_bracket, run_simple
 from verlcli.config.shell.source import Source
 from verlcli.config.shell.types import Gap
@@ -21,24 +22,12 @@ if TYPE_CHECKING:
 
 MOST_WORLDS = 16
 _SIMPLE = frozenset(
-    [
-        "command",
-        "variable_assignment",
-        "variable_assignments",
-        "declaration_command",
-        "unset_command",
-        "test_command",
-        "ERROR",
-        "word",
-        "string",
-        "concatenation",
-        "raw_string",
-        "simple_expansion",
-        "expansion",
-        "command_name",
-        "number",
-    ]
-)
+    (
+        "command", "variable_assignment", "variable_assignments", "declaration_command", "unset_command",
+        "test_command", "ERROR", "word", "string", "concatenation", "raw_string", "simple_expansion", "expansion",
+        "command_name", "number",
+    )
+)  # fmt: skip
 _JOINED = frozenset(("list", "pipeline", "redirected_statement", "negated_command"))
 _SKIPPED = frozenset(("comment", "heredoc_body", "heredoc_end"))
 
@@ -99,16 +88,16 @@ class Run:
 
     def _dispatch(self, node: Node, world: World) -> list[World]:
         text, start = self.source.text, node.start_byte
-        if text.startswith("((", start) and node.type != "subshell":
+        if text.startswith("((", start) and node.type != "subshell" and node.type not in _JOINED:
             return run_arithmetic(self, node, world)
         if text.startswith("[[", start) and node.type == "test_command":
             return run_double_bracket(self, node, world)
         handler = _HANDLERS.get(node.type)
         if handler:
             return handler(self, node, world)
-        return self._simple(node, world) if node.type in _SIMPLE else self.block(node.children, [world])
+        return self.simple(node, world) if node.type in _SIMPLE else self.block(node.children, [world])
 
-    def _simple(self, node: Node, world: World) -> list[World]:
+    def simple(self, node: Node, world: World) -> list[World]:
         """A simple command, and what the parser took into the same node behind it."""
         if node.type == "ERROR" and any(child.type in _HANDLERS for child in node.children):
             return self.block(node.children, [world])
@@ -156,113 +145,6 @@ class Run:
             furthest = max(furthest, self.command(node.start_byte).end)
         return furthest
 
-    def list_(self, node: Node, world: World) -> list[World]:
-        """`a && b || c`, from left to right."""
-        chain: list[tuple[str, Node]] = []
-        while node.type == "list" and len(node.children) >= 3:
-            left, joiner, *rest = node.children
-            right = next((child for child in rest if child.is_named and child.type != "comment"), None)
-            if right is not None:
-                chain.append((joiner.type, right))
-            node = left
-        used, self.shell.status_used = self.shell.status_used, bool(chain) or self.shell.status_used
-        worlds = self.statement(node, world)
-        self.shell.status_used = used
-        before = node
-        # A program is taken to succeed, unless something is written for the case that it does not.
-        last_or = next((number for number, (operator, _) in enumerate(chain) if operator == "||"), len(chain))
-        for number, (operator, right) in reversed(list(enumerate(chain))):
-            sure = number < last_or
-            worlds = [out for each in worlds for out in self._then(each, operator, sure, before, right)]
-            worlds = self.limited(merged(worlds), node) if len(worlds) > 1 else worlds
-            before = right
-        return worlds
-
-    def _then(self, world: World, operator: str, sure: bool, left: Node, right: Node) -> list[World]:
-        if world.flow:
-            return [world]
-        wanted, other = ("yes", "no") if operator == "&&" else ("no", "yes")
-        if world.status == other:
-            return [world]
-        if world.status == wanted or (world.status == "likely" and sure):
-            return self._decided(world, right)
-        return self._both(world, operator, left, right)
-
-    def _decided(self, world: World, right: Node) -> list[World]:
-        """The right side runs; where it only ends the script for want of a variable, life without it goes on too."""
-        touched, spare = world.touched_unset, world.copy()
-        worlds = self.statement(right, world)
-        if touched and all(each.flow == "exit" for each in worlds):
-            return [spare]
-        return worlds
-
-    def _both(self, world: World, operator: str, left: Node, right: Node) -> list[World]:
-        skipped, base = world.copy(), world.conditions
-        said = shortened(self.source.text[left.start_byte : left.end_byte], 80)
-        tested = said.startswith(("[", "test ", "(("))
-        told = f"if {said}" if operator == "&&" else (f"unless {said}" if tested else f"if {said} fails")
-        world.conditions = (*base, told)
-        skipped.conditions = (*base, f"unless {said}" if operator == "&&" else f"if {said}")
-        skipped.status = "no" if operator == "&&" else "yes"
-        return merged([skipped, *self.statement(right, world)], base)
-
-    def pipeline(self, node: Node, world: World) -> list[World]:
-        """`a | b`: each part in a shell of its own."""
-        parts = _parts(node)
-        output, outer = world.output, self.shell.piped_to
-        last: list[World] = []
-        for number, part in enumerate(parts):
-            inner = world.copy()
-            ends = number + 1 == len(parts)
-            inner.output = () if output is not None else None
-            self.shell.piped_to = outer if ends else self._first_word(parts[number + 1])
-            last = self.statement(part, inner)
-        self.shell.piped_to = outer
-        self._piped_output(node, world, last)
-        world.status = "likely"
-        return [world]
-
-    def _piped_output(self, node: Node, world: World, last: list[World]) -> None:
-        if world.output is None:
-            return
-        said = shortened(self.source.text[node.start_byte : node.end_byte])
-        gap = Gap(f"the output of `{said}`", self.source.place(node.start_byte), None, "command")
-        outputs = {each.output or () for each in last}
-        world.printed(outputs.pop() if len(outputs) == 1 else (gap,))
-
-    def _first_word(self, node: Node) -> str:
-        match = re.compile(r"[^\s;&|()]+").match(self.source.text, node.start_byte)
-        return match[0].rpartition("/")[2] if match else ""
-
-    def redirected(self, node: Node, world: World) -> list[World]:
-        """A statement with redirections; those of a simple command are read with it."""
-        body = node.child_by_field_name("body")
-        if body is None:
-            return self._simple(node, world)
-        nested = [
-            child
-            for redirect in node.children
-            if redirect.type == "heredoc_redirect"
-            for child in redirect.children
-            if child.type in ("pipeline", "list", "command")
-        ]
-        if nested:
-            self.shell.piped_to, before = self._first_word(nested[0].named_children[0]), self.shell.piped_to
-            worlds = self.statement(body, world)
-            self.shell.piped_to = before
-            return self.block(nested, worlds)
-        return self.statement(body, world)
-
-    def subshell(self, node: Node, world: World) -> list[World]:
-        """`( … )`: nothing but what it prints and launches is left of it."""
-        inner = world.copy()
-        inner.output = () if world.output is not None else None
-        results = self.block(node.children, [inner])
-        self._piped_output(node, world, results)
-        statuses = {result.status for result in results}
-        world.status = statuses.pop() if len(statuses) == 1 else "maybe"
-        return [world]
-
     def group(self, node: Node, world: World) -> list[World]:
         """`{ …; }`, and any other node that only holds statements."""
         return self.block(node.children, [world])
@@ -283,23 +165,6 @@ class Run:
         return [world]
 
 
-def _parts(node: Node) -> list[Node]:
-    """Parts of a pipeline; the parser nests them when one has a redirection."""
-    parts: list[Node] = []
-    while True:
-        *first, last = [child for child in node.named_children if child.type not in ("comment", "file_redirect")]
-        parts = [last, *parts]
-        for child in reversed(first[1:]):
-            parts = [child, *parts]
-        if not first:
-            return parts
-        head = first[0]
-        body = head.child_by_field_name("body") if head.type == "redirected_statement" else None
-        node = body if body is not None and body.type == "pipeline" else head
-        if node.type != "pipeline":
-            return [node, *parts]
-
-
 def run_text(shell: Shell, source: Source, start: int, end: int, world: World) -> list[World]:
     """Runs the statements from `start` to `end` of a source."""
     run = Run(shell, source, end)
@@ -315,10 +180,10 @@ def run_text(shell: Shell, source: Source, start: int, end: int, world: World) -
 
 
 _HANDLERS: dict[str, Callable[[Run, Node, World], list[World]]] = {
-    "list": Run.list_,
-    "pipeline": Run.pipeline,
-    "redirected_statement": Run.redirected,
-    "subshell": Run.subshell,
+    "list": run_list,
+    "pipeline": run_pipeline,
+    "redirected_statement": run_redirected,
+    "subshell": run_subshell,
     "compound_statement": Run.group,
     "negated_command": Run.negated,
     "function_definition": Run.function,

@@ -6,86 +6,35 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from verlcli.config.shell.types import Gap, Piece
+from verlcli.config.shell.arithmetic import BadArithmeticError, evaluate
+from verlcli.config.shell.parts import Parts, first_gap, text_as_run
+from verlcli.config.shell.types import Gap, Piece, Place
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+    from verlcli.config.shell.shell import Shell
     from verlcli.config.shell.source import Source
 
-Parts = tuple[Piece | Gap, ...]
 Status = Literal["yes", "no", "likely", "maybe"]  # of a command: success, failure, assumed success, undecided
 Flow = Literal["", "exit", "return", "break", "continue"]
-
 ALWAYS_SET = frozenset(
-    [
-        "HOME",
-        "PATH",
-        "PWD",
-        "OLDPWD",
-        "HOSTNAME",
-        "UID",
-        "EUID",
-        "PPID",
-        "RANDOM",
-        "SECONDS",
-        "LINENO",
-        "BASH_VERSION",
-        "OSTYPE",
-        "SHLVL",
-        "BASHPID",
-        "BASH",
-        "HOSTTYPE",
-        "MACHTYPE",
-        "EPOCHSECONDS",
-        "EPOCHREALTIME",
-        "SRANDOM",
-        "FUNCNAME",
-        "BASH_SOURCE",
-        "_",
-    ]
-)
+    (
+        "HOME", "PATH", "PWD", "OLDPWD", "HOSTNAME", "UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO",
+        "BASH_VERSION", "OSTYPE", "SHLVL", "BASHPID", "BASH", "HOSTTYPE", "MACHTYPE", "EPOCHSECONDS",
+        "EPOCHREALTIME", "SRANDOM", "FUNCNAME", "BASH_SOURCE", "_",
+    )
+)  # fmt: skip
 _MAY_BE_SET = frozenset(
-    [
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "TMPDIR",
-        "LANG",
-        "LC_ALL",
-        "TERM",
-        "PYTHONPATH",
-        "LD_LIBRARY_PATH",
-        "LD_PRELOAD",
-        "LIBRARY_PATH",
-        "CPATH",
-        "PYTHONHOME",
-        "VIRTUAL_ENV",
-        "CONDA_PREFIX",
-        "CONDA_DEFAULT_ENV",
-        "RANK",
-        "NODE_RANK",
-        "WORLD_SIZE",
-        "LOCAL_RANK",
-        "LOCAL_WORLD_SIZE",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "CUDA_VISIBLE_DEVICES",
-        "CUDA_HOME",
-        "ROCR_VISIBLE_DEVICES",
-        "HIP_VISIBLE_DEVICES",
-        "ASCEND_RT_VISIBLE_DEVICES",
-        "HF_HOME",
-        "HF_TOKEN",
-        "HF_ENDPOINT",
-        "WANDB_API_KEY",
-        "RAY_ADDRESS",
-        "NNODES",
-        "SCRATCH",
-        "WORK",
-        "XDG_CACHE_HOME",
-    ]
-)
+    (
+        "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LC_ALL", "TERM", "PYTHONPATH", "LD_LIBRARY_PATH",
+        "LD_PRELOAD", "LIBRARY_PATH", "CPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV",
+        "RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+        "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+        "ASCEND_RT_VISIBLE_DEVICES", "HF_HOME", "HF_TOKEN", "HF_ENDPOINT", "WANDB_API_KEY", "RAY_ADDRESS", "NNODES",
+        "SCRATCH", "WORK", "XDG_CACHE_HOME",
+    )
+)  # fmt: skip
 _MACHINE_PREFIXES = ("SLURM_", "PBS_", "LSB_", "OMPI_", "PMI_", "KUBERNETES_", "MLP_", "ARNOLD_", "PET_")
 
 
@@ -107,6 +56,29 @@ class Var:
     def scalar(self) -> Parts:
         """What `$name` gives: of an array the item 0."""
         return self.parts if self.items is None else self.items.get("0" if self.keyed else 0, ())
+
+    def listed(self) -> dict[int | str, Parts]:
+        """A copy of an array's items, numbers in order; a scalar is the item 0."""
+        if self.items is not None:
+            return dict(self.items)
+        return {0: self.parts} if self.parts else {}
+
+    def with_item(self, key: int | str, parts: Parts) -> Var:
+        """The array with one item set."""
+        items = self.listed()
+        between = isinstance(key, int) and key not in items and key < last_index(items)
+        items[key] = parts
+        return replace(self, items=dict(sorted(items.items(), key=_order)) if between else items)
+
+
+def last_index(items: Mapping[int | str, Parts]) -> int:
+    """The highest number among an array's items, which are in order; -1 when there is none."""
+    last = next(reversed(items), None) if items else None
+    return last if isinstance(last, int) else -1
+
+
+def _order(item: tuple[int | str, Parts]) -> int:
+    return item[0] if isinstance(item[0], int) else -1
 
 
 @dataclass(slots=True)
@@ -183,3 +155,50 @@ def shared(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
             break
         length += 1
     return first[:length]
+
+
+class UnknownNumberError(BadArithmeticError):
+    """A number that only a run can tell."""
+
+    def __init__(self, gap: Gap) -> None:
+        super().__init__(gap.reason)
+        self.gap = gap
+
+
+class Numbers:
+    """Reads and sets the variables of one world; a variable that is not set counts as 0."""
+
+    def __init__(self, world: World, place: Place, shell: Shell | None = None) -> None:
+        self.world, self.place, self.shell = world, place, shell
+
+    def get(self, name: str) -> str:
+        """Text of a variable or an array's item. Raises `UnknownNumberError` when only a run can tell it."""
+        base, _, index = name.rstrip("]").partition("[")
+        variable = self.world.variables.get(base)
+        if variable is None:
+            return self._missing(base)
+        parts = variable.scalar()
+        if index:
+            key = index if variable.keyed else evaluate(index, self)
+            parts = (variable.items or {0: variable.parts}).get(key, ())
+        gap = first_gap(parts)
+        if gap and gap.kind != "unset":
+            raise UnknownNumberError(gap)
+        return text_as_run(parts)
+
+    def _missing(self, name: str) -> str:
+        if at_run_time(name):
+            raise UnknownNumberError(Gap(f"${name} is set by the machine", self.place, name, "runtime"))
+        if self.shell:
+            self.shell.unset(self.place, name, "it counts as 0", self.world)
+        return ""
+
+    def put(self, name: str, value: int) -> None:
+        """Sets a variable or an array's item to a number."""
+        base, _, index = name.rstrip("]").partition("[")
+        old = self.world.variables.get(base, Var())
+        parts: Parts = (Piece(str(value), self.place),)
+        if index:
+            self.world.put(base, old.with_item(index if old.keyed else evaluate(index, self), parts))
+        else:
+            self.world.put(base, Var(parts, None, old.exported, old.integer))

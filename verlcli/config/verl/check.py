@@ -56,7 +56,7 @@ def check_rules(run: VerlRun, wrong: frozenset[str] = frozenset()) -> Iterator[P
 
 def _verdicts(run: VerlRun, rule: VerlRule, wrong: frozenset[str]) -> Iterator[Problem]:
     try:
-        for verdict in rule.check(run):
+        for verdict in rule.verdicts(run):
             if not wrong.intersection(verdict.keys):
                 yield problem_of(run, verdict)
     except NotKnown as fact:

@@ -115,14 +115,15 @@ def estimator(value: Any) -> Any:
     return {"gae": "ppo", "grpo": "grpo"}.get(value, ABSENT) if isinstance(value, str) else ABSENT
 
 
-def long_dtype(value: Any, view: View) -> Any:
-    """`bf16` is `bfloat16`; `auto` and null: verl's own default."""
-    return _SHORT.get(value, ABSENT)
+def compute_dtype(value: Any, view: View) -> Any:
+    """FSDP's `bf16` is Megatron's `bfloat16`; `auto` and null: verl's own default."""
+    found = _SHORT.get(value, ABSENT)
+    return found if found is ABSENT or view.tree.engine == "megatron" else value
 
 
 def short_dtype(value: Any) -> Any:
-    """`bfloat16` is `bf16`."""
-    return _LONG.get(value, ABSENT) if isinstance(value, str) else ABSENT
+    """`bfloat16` is `bf16`, as is `bf16`."""
+    return _LONG.get(value, value if value in _SHORT else ABSENT) if isinstance(value, str) else ABSENT
 
 
 def warmup(value: Any) -> Any:

@@ -80,9 +80,13 @@ def choose_entry(command: Command) -> Chosen | None:
 
 def _of_other_version(command: Command, shipped: tuple[str, ...]) -> Chosen:
     from verlcli.facts.verl import entry_of_module
+    from verlcli.facts.verl.renames import MODULE_RENAMES
 
     last = shipped[-1]
     remark = f"verl {command.version} has no {command.module}; verl {last} is the last that has it"
+    if command.module in MODULE_RENAMES:
+        new, since = MODULE_RENAMES[command.module]
+        remark = f"{remark}, and {new} took its place in {since}"
     entry = entry_of_module(command.module, last, command.config_name) or entry_of_module(command.module, last)
     if command.pinned or entry is None:
         return Chosen(None, "VRL332", f"{remark}. This launch is not checked")

@@ -90,7 +90,8 @@ def _no_choice(run: VerlRun, setting: Setting, wrong: Any, names: tuple[str, ...
     message = f"{shown(wrong)} is no {'known ' if is_open else ''}choice of verl {run.version}"
     fix = Fix("set", setting.key, close) if close and wrong is setting.value else None
     advice = f"did you mean '{close}'? {listed}" if close else listed
-    return Verdict("VRL255", (setting.key,), message, advice, "warning" if is_open else "error", fix=fix)
+    severity: Severity = "warning" if is_open or not run.is_of_verl else "error"
+    return Verdict("VRL255", (setting.key,), message, advice, severity, fix=fix)
 
 
 def _engine_of(run: VerlRun, setting: Setting) -> str | None:

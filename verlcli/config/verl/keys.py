@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from verlcli.config.context import NotKnown
-from verlcli.config.problems import Fix, Place, Problem, Related
+from verlcli.config.problems import Fix, Place, Problem, Related, Severity
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.engine_kwargs import engine_kwargs_verdicts
 from verlcli.config.verl.hydra_groups import group_verdicts, is_group
@@ -85,6 +85,7 @@ def _findings(run: VerlRun, setting: Setting, added: dict[str, Any]) -> Iterator
         yield from _value(run, setting)
     elif tree.is_free_form(key) or tree.is_extra(key):
         yield from map(_Finding, [*_plus(run, setting, added), *_no_plus(run, setting, added)])
+        yield from map(_Finding, legacy_verdicts(run, setting) if setting.prefix else ())
         yield from map(_Finding, engine_kwargs_verdicts(run, setting))
         yield from _value(run, setting)
     elif key in added:
@@ -177,7 +178,7 @@ def _mandatory(run: VerlRun) -> Iterator[Verdict]:
         section = key.rpartition(".rollout.")[0]
         if run.unseen or run.source == "config" or not _used(run, section):
             continue
-        severity = "warning" if run.takes_arguments or run.source == "hydra" else "error"
+        severity: Severity = "warning" if run.takes_arguments or run.source == "hydra" else "error"
         message = f"verl {run.version} has no default for {key}, and stops in a worker when it is missing"
         yield Verdict("VRL261", (key,), message, f"add {key}={'vllm' if key.endswith('.name') else 'VALUE'}", severity)
 

@@ -14,7 +14,8 @@ def legacy_verdicts(run: VerlRun, setting: Setting) -> Iterator[Verdict]:
     from verlcli.facts.verl.history import ignored
 
     key = setting.key
-    lost = ignored(key, run.version, run.entry or run.tree.entry)
+    entry = run.entry if run.entry and run.is_of_verl else run.tree.entry
+    lost = ignored(key, run.version, entry)
     if lost is not None:
         yield from _lost(run, setting, lost.new, lost.note)
     else:
@@ -28,15 +29,17 @@ def _lost(run: VerlRun, setting: Setting, new: str | None, note: str) -> Iterato
     code = (
         "VRL227" if key.partition(".")[0] in ("reward_model", "custom_reward_function", "sandbox_fusion") else "VRL263"
     )
-    meant = _moved(run, key, new)
+    meant = moved_name(key, new)
     why = f": {note}" if note else ""
     message = f"verl {run.version} accepts {key} and ignores it{why}"
     fix = Fix("rename", key, meant) if meant and run.tree.has(meant) and not run.is_set(meant) else None
-    advice = f"write {meant}={setting.raw}" if meant else "remove it"
-    yield Verdict(code, (key,), message, advice, fix=fix)
+    # What Hydra had to add under the old name has to be added under the new one too.
+    plus = "" if not meant or run.tree.has(meant) or run.source != "script" else "+"
+    advice = f"write {plus}{meant}={setting.raw}" if meant else "remove it"
+    yield Verdict(code, (key,), message, advice, "error" if run.is_of_verl else "warning", fix=fix)
 
 
-def _moved(run: VerlRun, key: str, new: str | None) -> str | None:
+def moved_name(key: str, new: str | None) -> str | None:
     """The new name, with what stands below a section that moved."""
     from verlcli.facts.verl.removals import SILENTLY_IGNORED
 
@@ -51,7 +54,10 @@ def _deprecated(run: VerlRun, setting: Setting) -> Iterator[Verdict]:
     from verlcli.facts.verl.renames import DEPRECATED
 
     rename = DEPRECATED.get(setting.key)
-    if rename is None or not run.tree.has(rename.new) or setting.value == run.tree.defaults.get(setting.key):
+    # What a global micro-batch size means depends on the other keys; the rule about micro-batches says it.
+    if rename is None or setting.key.endswith("micro_batch_size") or not run.tree.has(rename.new):
+        return
+    if setting.value == run.tree.defaults.get(setting.key):
         return
     note = f", {rename.note}" if rename.note else ""
     message = f"{setting.key} is an old name that verl still heeds; since {rename.since} it is {rename.new}{note}"

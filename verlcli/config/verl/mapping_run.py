@@ -11,6 +11,7 @@ from verlcli.config.verl.pairs import Field, Pair, View
 
 _ACTOR, _ROLLOUT, _REF = (f"actor_rollout_ref.{role}" for role in ("actor", "rollout", "ref"))
 _FSDP, _MEGATRON = f"{_ACTOR}.fsdp_config", f"{_ACTOR}.megatron"
+_CRITIC_FSDP = ("critic.fsdp", "critic.model.fsdp_config")
 
 
 def _log_prob_sizes(view: View) -> tuple[str, ...]:
@@ -22,15 +23,26 @@ def _log_prob_sizes(view: View) -> tuple[str, ...]:
     return (f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu", *reference, *critic)
 
 
-def _critic(*keys: str) -> Callable[[View], tuple[str, ...]]:
+def _critic(key: str) -> Callable[[View], tuple[str, ...]]:
     """What the critic has of its own under verl, and shares with the actor here."""
-    return lambda view: keys if view.has_critic else ()
+    return lambda view: (key,) if view.has_critic else ()
+
+
+def _critic_engine(key: str, megatron: str) -> Callable[[View], tuple[str, ...]]:
+    """The same below the section of the critic's training engine, wherever this version has it."""
+
+    def follow(view: View) -> tuple[str, ...]:
+        sections = ("critic.megatron",) if view.tree.engine == "megatron" else _CRITIC_FSDP
+        section = next((part for part in sections if view.tree.is_section(part)), None)
+        name = megatron if view.tree.engine == "megatron" else key
+        return (f"{section}.{name}",) if section and view.has_critic else ()
+
+    return follow
 
 
 def _fsdp(name: str, verl: str = "", **more: Any) -> Field:
-    key = verl or name
-    critic = _critic(f"critic.fsdp.{key}", f"critic.model.fsdp_config.{key}", f"critic.megatron.{key}")
-    return Field(f"training.fsdp_config.{name}", (f"{_FSDP}.{key}",), follow=critic, **more)
+    key, last = verl or name, "dtype" if verl else name
+    return Field(f"training.fsdp_config.{name}", (f"{_FSDP}.{key}",), follow=_critic_engine(key, last), **more)
 
 
 def _optimizer(role: str, verl: str) -> tuple[Field, ...]:
@@ -141,11 +153,12 @@ TRAINING_PAIRS: tuple[Pair, ...] = (
     _fsdp("optimizer_offload", megatron=(f"{_MEGATRON}.optimizer_offload",)),
     _fsdp(
         "mixed_precision",
-        "dtype",
+        "mixed_precision.param_dtype",
         megatron=(f"{_MEGATRON}.dtype",),
-        encode=codecs.long_dtype,
+        encode=codecs.compute_dtype,
         decode=codecs.short_dtype,
-        note="`bf16` is `bfloat16`; `auto` and null: verl's own default",
+        free=True,
+        note="Megatron's `bf16` is `bfloat16`; `auto` and null: verl's own default, bf16",
     ),
     _fsdp("reshard_after_forward", megatron=()),
     _fsdp(

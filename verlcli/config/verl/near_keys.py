@@ -95,7 +95,7 @@ def _all(run: VerlRun) -> Iterable[str]:
 
 def _useful(run: VerlRun, key: str) -> bool:
     """Whether setting `key` has an effect in this launch."""
-    from verlcli.facts.verl.history import ignored
+    from verlcli.facts.verl.history import without_effect
     from verlcli.facts.verl.renames import DEPRECATED
 
-    return key not in DEPRECATED and ignored(key, run.version, run.entry or run.tree.entry) is None
+    return key not in DEPRECATED and not without_effect(key, run.version, run.entry or run.tree.entry)

@@ -144,7 +144,7 @@ class Field:
         source = next((key for key in speakers if view.said(key)), None)
         if value is ABSENT or not (source or self._differs(view, name, value, so_far)):
             return []
-        follow = [key for key in self.follow(view) if view.tree.has(key)]
+        follow = [key for key in self.follow(view) if self.free or view.tree.has(key)]
         return [Given(name, value, source or self.key), *(Given(key, value, self.key, True) for key in follow)]
 
     def carries(self, view: View) -> bool:

@@ -22,22 +22,19 @@ def problem_of(run: VerlRun, verdict: Verdict) -> Problem:
     # Nobody set any of them: the launch itself is where to write one.
     place = _place(run, main) if written else run.place
     related = tuple(_related(run, key) for key in written if key != main)
-    return _problem(run, verdict, main, place, related, placed_fix(run, verdict.fix, run.setting(main)))
+    return _problem(verdict, run.name(main), place, related, placed_fix(run, verdict.fix, run.setting(main)))
 
 
 def problem_at(run: VerlRun, verdict: Verdict, setting: Setting, at_key: bool) -> Problem:
     """A verdict about one setting, at its key or at its value."""
     place = setting.place if at_key else setting.value_place
     fix = verdict.fix
-    if fix is not None and fix.key == setting.key:
-        fix = _fix_of(setting, fix)
-    return _problem(run, verdict, setting.written or setting.key, place, (), fix)
+    if fix is not None:
+        fix = _fix_of(setting, fix) if fix.key == setting.key else placed_fix(run, fix, setting)
+    return _problem(verdict, setting.written or setting.key, place, (), fix)
 
 
-def _problem(
-    run: VerlRun, verdict: Verdict, key: str, place: Place, related: tuple[Related, ...], fix: Fix | None
-) -> Problem:
-    name = run.name(key)
+def _problem(verdict: Verdict, name: str, place: Place, related: tuple[Related, ...], fix: Fix | None) -> Problem:
     found = Problem(verdict.code, verdict.severity, name, verdict.message, suggestion=verdict.suggestion)
     return replace(found, related=related, fix=fix).at(place)
 
@@ -63,22 +60,37 @@ def _related(run: VerlRun, key: str) -> Related:
 
 
 def placed_fix(run: VerlRun, fix: Fix | None, beside: Setting | None) -> Fix | None:
-    """The fix with the place of the text that it changes; one for a key that stands nowhere goes beside another."""
+    """The fix with the place of the text that it changes; one for a key that stands nowhere goes beside another.
+
+    None where nothing can be changed: the text stands in no file, or in a mapping that is one value.
+    """
     if fix is None:
         return None
     setting = run.setting(fix.key)
-    if setting is None:
-        return replace(fix, place=beside.place) if beside and fix.action == "set" else None
-    return _fix_of(setting, fix)
+    if setting is not None:
+        return _fix_of(setting, fix)
+    place = _place_to_add(run, beside)
+    return replace(fix, key=run.name(fix.key), place=place) if fix.action == "set" and place.file else None
+
+
+def _place_to_add(run: VerlRun, beside: Setting | None) -> Place:
+    """Of the key to put a new one beside: the one it goes with, else the last; YAML needs the file alone."""
+    if beside is not None and beside.place.file:
+        return beside.place
+    if run.source != "script":
+        return run.place
+    return next((each.place for each in reversed(run.settings) if each.place.file == run.place.file), Place())
 
 
 def _fix_of(setting: Setting, fix: Fix) -> Fix | None:
-    if setting.inside:
+    if setting.inside or not setting.place.file:
         return None
     written = setting.written or fix.key
     if fix.action == "set":
         return replace(fix, key=written, place=setting.value_place, old=setting.raw)
-    if fix.action == "rename" and written.endswith(fix.key):
+    if not written.endswith(fix.key):
+        return None  # a key of ours, which has no other name
+    if fix.action == "rename":
         # Below `verl:` in a config of ours.
         fix = replace(fix, to=written[: -len(fix.key)] + str(fix.to))
     return replace(fix, key=written, place=setting.place, old=f"{setting.prefix}{setting.key}")

@@ -49,14 +49,14 @@ def read_hydra_run(path: str, text: str, context: Context) -> tuple[VerlRun, lis
     return _run(path, document.values, settings, context), list(document.problems)
 
 
-def settings_of_file(path: Path) -> tuple[Setting, ...]:
-    """Settings of one Hydra config file.
+def config_of_file(path: Path) -> tuple[tuple[Setting, ...], dict[str, str | None]]:
+    """Settings of one Hydra config file, and its defaults list: a config's name with None, a group with its choice.
 
     Raises:
         ConfigError: it cannot be read.
     """
     document = load_document(path)
-    return tuple(_settings(document, path.read_text(encoding="utf-8-sig")))
+    return tuple(_settings(document, path.read_text(encoding="utf-8-sig"))), _defaults(document.values)
 
 
 def _settings(document: Document, text: str) -> Iterator[Setting]:
@@ -117,7 +117,9 @@ def _run(path: str, values: Mapping[str, Any], settings: tuple[Setting, ...], co
     entry = entry or entry_of_module(module, version)
     if entry is None:
         raise ConfigError(f"verl {version} has no {module}", where=path, fix="name another version: --verl-version")
-    entry = entry.with_groups({**_engine(values, settings), **{key: value for key, value in groups.items() if value}})
+    entry = entry.with_groups(
+        {**({} if names else _engine(settings)), **{key: value for key, value in groups.items() if value}}
+    )
     others = [name for name in names if entry_of_module(module, version, name) is None and name != "_self_"]
     unseen = f"the config '{others[0]}'" if others else ""
     place = Place(path, 1, 1)
@@ -145,8 +147,8 @@ def _kind(values: Mapping[str, Any], names: list[str]) -> str:
     return "sft" if is_sft or any("sft" in name for name in names) else "main_ppo"
 
 
-def _engine(values: Mapping[str, Any], settings: tuple[Setting, ...]) -> dict[str, str]:
-    """Engine of a dump, by the actor's strategy."""
+def _engine(settings: tuple[Setting, ...]) -> dict[str, str]:
+    """Engine of a dump, by the actor's strategy; where `defaults` names a config, Hydra goes by that alone."""
     strategies = [setting.value for setting in settings if setting.key == "actor_rollout_ref.actor.strategy"]
     known = ("megatron", "veomni", "torchtitan", "mindspeed")
     return {"model_engine": strategies[-1]} if strategies and strategies[-1] in known else {}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from difflib import SequenceMatcher
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from verlcli.config.context import Context
 from verlcli.config.problems import Place, Problem, Severity
@@ -12,12 +15,16 @@ from verlcli.config.shell import Command as ShellCommand
 from verlcli.config.shell import Launch, Script, ShellFinding, Word, read_script
 from verlcli.config.verl.command import HydraLine, hydra_line, program_of
 from verlcli.config.verl.entry import Chosen, Command, choose_entry
-from verlcli.config.verl.read_hydra import settings_of_file
+from verlcli.config.verl.read_script_config import OwnConfig, config_folders, own_config
 from verlcli.config.verl.run import CommandLine, ScriptFacts, Setting, Variable, VerlRun
 from verlcli.config.verl.shell_codes import OTHER, SHELL_CODES
 from verlcli.config.verl.words import place_at, read_word
-from verlcli.errors import ConfigError
 
+if TYPE_CHECKING:
+    from verlcli.facts.verl import EntryPoint
+
+_NAME = re.compile(r"\$(\w+)")
+_MISSPELT = 0.8  # $MODEL_PTH for $MODEL_PATH, not $LLM for $VLLM_TP
 _PINNED = re.compile(r"verl(?:\[[\w,-]*\])?==(?P<version>\d+(?:\.\d+)+)")
 
 
@@ -49,8 +56,16 @@ def _nothing(path: str) -> Problem:
 
 def _problem_of(path: str, finding: ShellFinding) -> Problem:
     code = SHELL_CODES.get(finding.kind, OTHER)
-    problem = Problem(code, finding.severity, "", finding.message, suggestion=finding.suggestion)
+    problem = Problem(code, _severity(finding), "", finding.message, suggestion=finding.suggestion)
     return problem.at(Place(path, finding.place.line, finding.place.column))
+
+
+def _severity(finding: ShellFinding) -> Severity:
+    """Whoever starts the script may set a variable that nobody sets in it, but hardly one that is misspelt."""
+    if finding.kind != "unset" or finding.severity != "error":
+        return finding.severity
+    names = [*_NAME.findall(finding.message)[:1], *_NAME.findall(finding.suggestion or "")[:1]]
+    return "error" if len(names) == 2 and SequenceMatcher(None, *names).ratio() > _MISSPELT else "warning"
 
 
 class _Reader:
@@ -59,12 +74,15 @@ class _Reader:
         self.commands = tuple(_command(path, command) for command in script.commands)
         self.directives = {name: _variable(path, name, word) for name, word in script.directives.items()}
         self.problems: list[Problem] = []
+        self.spaced = {find.place.line for find in script.findings if find.kind == "spaces_around_equals"}
+        self.cut = [find.place.line for find in script.findings if find.kind.endswith("continuation")]
 
     def runs(self, launch: Launch) -> Iterator[VerlRun]:
         """The launch as a launch of verl; nothing when it starts something else."""
         program = program_of(launch)
         line = hydra_line(program.arguments, self.path)
-        readings = [(word, read_word(word, self.path, line.multirun)) for word in line.overrides]
+        words = [word for word in line.overrides if not self._cut_off(word)]
+        readings = [(word, read_word(word, self.path, line.multirun)) for word in words]
         settings = tuple(reading.setting for _, reading in readings if reading.setting)
         chosen = choose_entry(self._command(program.module, line, settings))
         if chosen is None:
@@ -74,9 +92,18 @@ class _Reader:
             self.problems += [*line.problems, *(reading.problem for _, reading in readings if reading.problem)]
             # A word of which nothing is known may be any override.
             open_words = any(not reading.setting and not reading.problem for _, reading in readings)
-            yield self._run(launch, line, chosen, settings, open_words or launch.takes_arguments)
+            more = open_words or launch.takes_arguments or self._loses_words(launch)
+            yield self._run(launch, line, chosen, settings, more)
         elif chosen.code:
             self._remark(chosen, place)
+
+    def _cut_off(self, word: Word) -> bool:
+        """Whether `key = value` left a word that is no override, which is reported as such."""
+        return word.place.line in self.spaced and "=" not in word.text_as_run.strip("=")
+
+    def _loses_words(self, launch: Launch) -> bool:
+        """Whether the script has overrides that were meant for the launch and do not reach it."""
+        return any(launch.place.line <= line <= launch.words[-1].place.line + 1 for line in self.cut)
 
     def _command(self, module: str, line: HydraLine, settings: tuple[Setting, ...]) -> Command:
         from verlcli.facts.verl import DEFAULT_VERSION
@@ -98,16 +125,18 @@ class _Reader:
     def _run(
         self, launch: Launch, line: HydraLine, chosen: Chosen, settings: tuple[Setting, ...], takes_arguments: bool
     ) -> VerlRun:
-        place = Place(self.path, launch.place.line, launch.place.column)
-        entry = chosen.entry
+        place, module = Place(self.path, launch.place.line, launch.place.column), program_of(launch).module
+        entry, unseen = chosen.entry, chosen.unseen or _search_path(line, settings)
         assert entry is not None
-        brought = self._config_file(line) if chosen.code == "VRL337" else None
-        if brought is None and chosen.code:
-            self._remark(chosen, place)
+        own = own_config(self.path, line, module) if chosen.code == "VRL337" else None
+        if own is not None:
+            entry, unseen = _built_on(entry, own)
+        elif chosen.code:
+            self._remark(chosen, place, doubtful=chosen.code == "VRL337" and self._is_missing(line, module))
         return VerlRun(
             "script",
             entry.key_tree(),
-            (*(brought or ()), *settings),
+            (*(own.settings if own else ()), *settings),
             place,
             {name: _variable(self.path, name, word) for name, word in launch.environment.items()},
             self.context,
@@ -115,25 +144,18 @@ class _Reader:
             takes_arguments,
             launch.condition,
             self._facts(launch),
-            entry.entry,
-            "" if brought is not None else chosen.unseen or _search_path(line, settings),
+            module if chosen.code == "VRL338" else entry.entry,
+            unseen,
         )
 
-    def _remark(self, chosen: Chosen, place: Place) -> None:
-        severity: Severity = "note" if chosen.entry else "warning"
+    def _remark(self, chosen: Chosen, place: Place, doubtful: bool = False) -> None:
+        severity: Severity = "note" if chosen.entry and not doubtful else "warning"
         self.problems.append(Problem(chosen.code, severity, "", chosen.remark).at(place))
 
-    def _config_file(self, line: HydraLine) -> tuple[Setting, ...] | None:
-        """Settings of the user's own config, when its file is on this machine."""
-        name = line.config_name.text if line.config_name else None
-        folders = [word.text for word in (line.config_path, line.config_dir) if word and word.text]
-        for folder in folders:
-            file = Path(self.path).parent / folder / f"{(name or '').removesuffix('.yaml')}.yaml"
-            try:
-                return settings_of_file(file)
-            except ConfigError:
-                continue
-        return None
+    def _is_missing(self, line: HydraLine, module: str) -> bool:
+        """Whether the config should be in a folder that is known: verl's own, or one that is here."""
+        is_own = line.config_path is None and line.config_dir is None
+        return is_own or any(config_folders(self.path, line, module))
 
     def _facts(self, launch: Launch) -> ScriptFacts:
         words = tuple(word.text for word in launch.wrapper)
@@ -152,6 +174,21 @@ class _Reader:
             return (Path(self.path).parent / name).read_text(encoding="utf-8")[: 1 << 16] if name else None
         except (OSError, ValueError):
             return None
+
+
+def _built_on(entry: EntryPoint, own: OwnConfig) -> tuple[EntryPoint, str]:
+    """The entry point with the config of verl that a user's own takes in, and what else it takes in."""
+    from verlcli.facts.verl import entry_of_module
+
+    def found(name: str) -> EntryPoint | None:
+        modules = (entry.module, "verl.trainer.main_ppo")
+        return next(filter(None, (entry_of_module(module, entry.version, name) for module in modules)), None)
+
+    bases = {name: found(name) for name in own.bases}
+    other = next((name for name, base in bases.items() if base is None), None)
+    base = next(filter(None, bases.values()), entry)
+    program = replace(base, module=entry.module, entry=entry.entry)  # another one's keys, but still this program
+    return program.with_groups(own.groups), f"the config '{other}'" if other else ""
 
 
 def _search_path(line: HydraLine, settings: tuple[Setting, ...]) -> str:

@@ -19,7 +19,14 @@ def repeated_keys(run: VerlRun) -> Iterator[tuple[str, Problem]]:
     last: dict[str, Setting] = {}
     for setting in reversed(run.settings):
         holds = last.setdefault(setting.key, setting)
-        if setting is not holds and _differ(setting, holds) and not (setting.via or holds.via) and holds.place.line:
+        beside = setting.place.file == holds.place.file  # a config is there to be overridden
+        if (
+            beside
+            and setting is not holds
+            and _differ(setting, holds)
+            and not (setting.via or holds.via)
+            and holds.place.line
+        ):
             yield setting.key, _problem(setting, holds)
 
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["UNKNOWN", "CommandLine", "Prefix", "ScriptFacts", "Setting", "Source", "Variable", "VerlRun"]
 
+# Entry points that run verl's own trainers; DAPO's recipe changes the sampling alone.
+_OF_VERL = {"main_ppo", "fully_async", "one_step_off", "dapo", "sft", "sft_legacy"}
+
 
 @dataclass(frozen=True)
 class VerlRun:
@@ -40,10 +43,11 @@ class VerlRun:
         environment: variables that the launched process gets.
         context: facts beside the text.
         directives: of the batch scheduler (`#SBATCH --nodes=2` is `nodes`).
-        takes_arguments: the script hands its own arguments on, so that any key may still change.
+        takes_arguments: more overrides may follow, so that any key may still change: the script hands its own arguments
+            on, or words that were meant for the launch got lost.
         condition: branch of the script in which the launch stands; empty when it always runs.
         script: what stands around the launch in its script; None without one.
-        entry: entry point, where several share the tree; empty: the tree's.
+        entry: entry point, where several share the tree, or the module of somebody's own program; empty: the tree's.
         unseen: config file between verl's defaults and the settings that could not be read; empty without one.
         names: of a config of ours: key of verl -> key of ours that means it.
     """
@@ -128,6 +132,11 @@ class VerlRun:
             # `???` that nobody filled in is reported as such.
             raise NotKnown("" if raw == "???" else f"{self.name(key)}, which verl works out at run time")
         return value
+
+    @property
+    def is_of_verl(self) -> bool:
+        """Whether verl's own trainers run: recipes and other people's programs bring code that may do otherwise."""
+        return (self.entry or self.tree.entry).partition(":")[0] in _OF_VERL
 
     @property
     def _defaults(self) -> Mapping[str, Any]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from verlcli.config.problems import Fix
+from verlcli.config.problems import Fix, Severity
 from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.legacy import moved_name
 from verlcli.config.verl.near_keys import meant_key
 from verlcli.config.verl.run import Setting, VerlRun
 
+_OTHER_MEANING = ("grad_offload", "torch_dtype", "dtype")  # what is near them does more than they asked for
 # These read keys that their YAML does not have.
 _LOOSE = ("generation_server", "generation", "eval", "r1_eval", "vla_ppo", "vla_sac")
 
@@ -35,7 +37,8 @@ def unknown_verdict(run: VerlRun, setting: Setting) -> Iterator[Verdict]:
         return  # it may be for code of the user's own
     why = advice.why if advice else f"verl {run.version} has no such key"
     suggestion = advice.suggestion if advice else _names(run, setting.key)
-    code, severity, what = advice.code if advice else "VRL240", "error", ""
+    code, what = advice.code if advice else "VRL240", ""
+    severity: Severity = "error"
     if refused:
         what = ": the launch stops at once"
     elif made:
@@ -51,6 +54,7 @@ def _advice(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
     yield from _renamed(run, setting)
     yield from _removed(run, setting)
     yield from _never_there(run, setting)
+    yield from _moved_reward(run, setting)
     yield from _of_other_version(run, setting)
     yield from _of_fork(run, setting)
     # A config of the user's own may well have a key that looks misspelt.
@@ -107,26 +111,52 @@ def _renamed(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
 
 def _removed(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
     from verlcli.facts.verl.history import removal_reason, removed_in
+    from verlcli.facts.verl.needless import is_needless
 
     gone = removed_in(setting.key, run.version)
     if gone is None:
         return
     reason = removal_reason(setting.key)
     why = f"verl {gone} no longer has this key{f' ({reason})' if reason else ''}"
-    yield _Advice("VRL263", why, "remove it", Fix("remove", setting.key))
+    # What else it did has to be asked for in another way, or given up: its user has to say.
+    fix = Fix("remove", setting.key) if is_needless(setting.key, setting.value) else None
+    yield _Advice("VRL263", why, "remove it", fix)
 
 
 def _never_there(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
     from verlcli.facts.verl.renames import NEVER_EXISTED
 
     meant = NEVER_EXISTED.get(setting.key)
-    if meant is None or not run.tree.has(meant):
+    added = meant is not None and not run.tree.has(meant) and run.tree.is_free_form(meant)
+    if meant is None or not (added or run.tree.has(meant)):
         return
+    plus = "++" if added and run.source == "script" else ""
     why = f"verl {run.version} has no such key"
     if run.is_set(meant):
         yield _Advice("VRL240", why, f"remove it: {run.name(meant)} is set already", Fix("remove", setting.key))
     else:
-        yield _Advice("VRL240", why, f"did you mean {run.name(meant)}?", Fix("rename", setting.key, meant))
+        yield _Advice("VRL240", why, f"did you mean {plus}{run.name(meant)}?", _near_fix(setting, meant, plus))
+
+
+def _near_fix(setting: Setting, meant: str, plus: str) -> Fix | None:
+    """A rename, where the value means the same there; what asks for nothing can go."""
+    if setting.key.rpartition(".")[2] in _OTHER_MEANING:
+        return Fix("remove", setting.key) if setting.value is False else None
+    return Fix("rename", setting.key, meant) if not plus or setting.prefix == "++" else None
+
+
+def _moved_reward(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
+    """A key of rewards that never stood in this tree under its old section, and goes below `reward` now."""
+    from verlcli.facts.verl.removals import SILENTLY_IGNORED
+
+    names = setting.key.split(".")
+    sections = (".".join(names[:count]) for count in range(len(names), 0, -1))
+    found = next((SILENTLY_IGNORED[name] for name in sections if name in SILENTLY_IGNORED), None)
+    meant = moved_name(setting.key, found.new) if found else None
+    if meant is None or run.version in ("0.5.0", "0.6.1"):
+        return
+    plus = "" if run.tree.has(meant) or run.source != "script" else "+"
+    yield _Advice("VRL263", f"since verl 0.7 this is {meant}", f"write {plus}{meant}={setting.raw}")
 
 
 def _of_other_version(run: VerlRun, setting: Setting) -> Iterator[_Advice]:

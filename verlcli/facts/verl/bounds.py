@@ -116,7 +116,7 @@ _ROWS: tuple[tuple[str, Bounds], ...] = (
     ("trainer.test_freq", Bounds(1, special=(-1, 0))),
     ("trainer.critic_warmup", _FROM_0),
     ("trainer.max_*_ckpt_to_keep", _COUNT),
-    ("trainer.log_val_generations", _FROM_0),
+    ("trainer.log_val_generations", Bounds(0, special=(-1,))),  # a slice: -1 shows all but the last
     ("trainer.ray_wait_register_center_timeout", _COUNT),
     ("reward.num_workers", _COUNT),
     ("async_training.staleness_threshold", _FROM_0),

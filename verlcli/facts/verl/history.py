@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from verlcli.facts.verl.flips import DEFAULT_FLIPS, Flip, flips
-from verlcli.facts.verl.removals import REMOVED, SILENTLY_IGNORED, Ignored
+from verlcli.facts.verl.removals import REMOVED, SILENTLY_IGNORED, WITHOUT_EFFECT, Ignored
 from verlcli.facts.verl.renames import (
     DEPRECATED,
     MODULE_RENAMES,
@@ -34,6 +34,7 @@ __all__ = [
     "removal_reason",
     "removed_in",
     "rename_of",
+    "without_effect",
 ]
 
 
@@ -60,6 +61,12 @@ def ignored(key: str, version: str, entry: str = "main_ppo") -> Ignored | None:
     since, fixed = found.since.get(entry, found.since.get("*")), found.fixed.get(entry)
     active = since is not None and _reached(since, version) and not (fixed is not None and _reached(fixed, version))
     return found if active else None
+
+
+def without_effect(key: str, version: str, entry: str = "main_ppo") -> bool:
+    """Whether setting a key that the tree has changes nothing in this version and entry point."""
+    since = WITHOUT_EFFECT.get(key)
+    return (since is not None and _reached(since, version)) or ignored(key, version, entry) is not None
 
 
 @cache

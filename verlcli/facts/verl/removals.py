@@ -67,7 +67,6 @@ REMOVED: dict[str, str] = {
     "reward_model.model.fsdp_config": "reward models run in a rollout server since 0.7",
     "reward_model.megatron": "reward models run in a rollout server since 0.7",
     "reward_model.profiler": "reward models run in a rollout server since 0.7",
-    "reward_model.sandbox_fusion": "use reward.sandbox_fusion",
 }
 
 # verl.experimental.reward_loop.migrate_legacy_reward_impl copies the old keys to the new; these do not call it.
@@ -92,6 +91,12 @@ _LEGACY = {
     "sandbox_fusion.url": "reward.sandbox_fusion.url",
     "sandbox_fusion.max_concurrent": "reward.sandbox_fusion.max_concurrent",
     "sandbox_fusion.memory_limit_mb": "reward.sandbox_fusion.memory_limit_mb",
+}
+# Keys that nothing reads any more, each with a rule of its own: never worth suggesting.
+WITHOUT_EFFECT: dict[str, str] = {
+    f"{_ACTOR}.fsdp_config.dtype": "0.8",  # FSDP reads mixed_precision.param_dtype alone
+    "actor_rollout_ref.ref.fsdp_config.dtype": "0.8",
+    "data.truncation": "0.8",
 }
 SILENTLY_IGNORED: dict[str, Ignored] = {
     **{

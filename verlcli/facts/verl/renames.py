@@ -81,6 +81,7 @@ SECTION_RENAMES: dict[str, Rename] = {
         "global_profiler.global_tool_config.nsys.controller_nsight_options.*", "0.6"
     ),
     "trainer.worker_nsight_options.*": Rename("global_profiler.global_tool_config.nsys.worker_nsight_options.*", "0.6"),
+    "reward_model.sandbox_fusion.*": Rename("reward.sandbox_fusion.*", "0.7"),
     f"{_ACTOR}.router_replay.*": Rename(f"{_ACTOR}.megatron.router_replay.*", "0.9.1", engine="megatron"),
     f"{_REF}.router_replay.*": Rename(f"{_REF}.megatron.router_replay.*", "0.9.1", engine="megatron"),
 }
@@ -116,8 +117,8 @@ NEVER_EXISTED: dict[str, str] = {
     f"{_ACTOR}.fsdp_config.grad_offload": f"{_ACTOR}.fsdp_config.param_offload",  # FSDP moves gradients with parameters
     "critic.fsdp.grad_offload": "critic.fsdp.param_offload",
     "critic.model.fsdp_config.grad_offload": "critic.model.fsdp_config.param_offload",
-    f"{_ACTOR}.dtype": f"{_ACTOR}.fsdp_config.dtype",
-    f"{_REF}.dtype": f"{_REF}.fsdp_config.dtype",
+    f"{_ACTOR}.dtype": f"{_ACTOR}.fsdp_config.mixed_precision.param_dtype",
+    f"{_REF}.dtype": f"{_REF}.fsdp_config.mixed_precision.param_dtype",
     f"{_A}.model.torch_dtype": f"{_ACTOR}.fsdp_config.model_dtype",
     f"{_A}.model.enable_activation_offloading": f"{_A}.model.enable_activation_offload",
     f"{_ACTOR}.model_engine": "model_engine",

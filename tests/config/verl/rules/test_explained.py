@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import re
 
 import pytest
@@ -24,14 +25,12 @@ MODULES = (
     adapters, batch, cluster, engine_memory, memory, micro, offload, parallel, prefill, sharding, steps, tokens
 )  # fmt: skip
 RULES = [rule for module in MODULES for rule in module.RULES]
-FORM = re.compile(
-    r"VRL2\d\d: (?P<title>[^\n]+)\n\n    Why: .+\n    Example: .+\n    Instead: .+\n    Source: .+\n    ", re.DOTALL
-)
+FORM = re.compile(r"VRL2\d\d: (?P<title>[^\n]+)\n\nWhy: .+\nExample: .+\nInstead: .+\nSource: .+", re.DOTALL)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.check.__name__)
 def test_every_rule_explains_itself(rule: VerlRule) -> None:
-    found = FORM.fullmatch(rule.check.__doc__ or "")
+    found = FORM.fullmatch(inspect.getdoc(rule.check) or "")
     assert found is not None
     assert found["title"].endswith(".")
 

@@ -19,7 +19,7 @@ def of(code: str, problems: list[Problem]) -> list[Problem]:
 
 def test_layers_of_a_single_rank(problems_of: ProblemsOf) -> None:
     (problem,) = of("VRL245", problems_of(*LORA, ONE_GPU))
-    assert (problem.severity, problem.path) == ("error", "actor_rollout_ref.rollout.layered_summon")
+    assert (problem.severity, problem.path) == ("warning", "actor_rollout_ref.rollout.layered_summon")
     assert problem.line == FIRST + 1
     assert "on one GPU" in problem.message
     assert problem.suggestion == "set actor_rollout_ref.rollout.layered_summon=False; it saves nothing on one GPU"

@@ -111,8 +111,7 @@ def test_no_pipeline_in_the_rollout(problems_of: ProblemsOf) -> None:
     (found,) = of("VRL202", problems_of(f"{PP}=2"))
     assert (found.severity, found.line) == ("error", FIRST)
     assert "does not run pipeline parallelism in vllm" in found.message
-    assert found.fix is not None
-    assert found.fix.to == 1
+    assert found.fix is None  # what is to hold the model instead, its user has to say
 
 
 def test_heads_over_ranks(problems_of: ProblemsOf) -> None:

@@ -30,7 +30,7 @@ def find() -> Find:
     [
         ("#SBATCH --nodes=2", "trainer.nnodes=4", "error", 3, "gets 2 nodes"),
         ("#SBATCH -N 4", "trainer.nnodes=2", "warning", 3, "set trainer.nnodes=4, or ask Slurm for 2"),
-        ("#SBATCH --gpus-per-node=4", "trainer.n_gpus_per_node=8", "error", 3, "waits for GPUs that never come"),
+        ("#SBATCH --gpus-per-node=4", "trainer.n_gpus_per_node=8", "error", 3, "Ray does not have them"),
         ("#SBATCH --gres=gpu:a100:4", "", "error", 2, "trainer.n_gpus_per_node=8 (verl's default)"),
         ("#SBATCH --gpus-per-node=h100:8", "trainer.n_gpus_per_node=4", "warning", 3, "stays idle"),
     ],

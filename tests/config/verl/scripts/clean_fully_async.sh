@@ -12,8 +12,8 @@ max_response=4096
 len_per_gpu=$(( (max_prompt + max_response + sp_size - 1) / sp_size * 2 ))
 
 overrides=(
-    "data.train_files=[/data/dapo/train.parquet]"
-    "data.val_files=[/data/aime/test.parquet]"
+    "data.train_files=[$HOME/data/dapo/train.parquet]"
+    "data.val_files=[$HOME/data/aime/test.parquet]"
     data.train_batch_size=0
     data.gen_batch_size=1
     data.max_prompt_length=$max_prompt

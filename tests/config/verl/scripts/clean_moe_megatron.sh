@@ -13,6 +13,7 @@ for part in actor ref; do
         actor_rollout_ref.$part.megatron.tensor_model_parallel_size=$TP
         actor_rollout_ref.$part.megatron.pipeline_model_parallel_size=$PP
         actor_rollout_ref.$part.megatron.expert_model_parallel_size=$EP
+        actor_rollout_ref.$part.megatron.expert_tensor_parallel_size=1
         actor_rollout_ref.$part.megatron.param_offload=$offload
     )
 done

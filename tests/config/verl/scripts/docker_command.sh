@@ -8,7 +8,6 @@ docker run --gpus all --rm -v "$HOME:/root" "$IMAGE" bash -c "
     python3 -m verl.trainer.main_ppo \
         algorithm.adv_estimator=rloo \
         data.train_batch_size=64 \
-        data.train_files=/root/data/train.parquet \
         actor_rollout_ref.model.path=$MODEL \
         actor_rollout_ref.actor.ppo_mini_batch_size=128 \
         actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \

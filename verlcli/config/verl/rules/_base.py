@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packaging.specifiers import SpecifierSet
 
@@ -43,6 +43,17 @@ class VerlRule:
         # "main" is newer than every release.
         version = "999" if run.version == "main" else run.version
         return not self.versions or SpecifierSet(self.versions).contains(version)
+
+    def verdicts(self, run: VerlRun) -> Iterator[Verdict]:
+        """What the rule says, no more than a warning where the launched program may do otherwise.
+
+        Raises:
+            NotKnown: a fact is missing; all verdicts that do not need it came before.
+        """
+        for verdict in self.check(run):
+            unset = not any(run.is_set(key) for key in verdict.keys)
+            doubtful = not run.is_of_verl or (run.takes_arguments and unset)
+            yield replace(verdict, severity="warning") if doubtful and verdict.severity == "error" else verdict
 
 
 def rule(

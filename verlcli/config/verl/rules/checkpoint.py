@@ -178,8 +178,7 @@ def the_only_checkpoint_survives(run: VerlRun) -> Iterator[Verdict]:
     """
     if run.get(_KEEP) == 1 and run.integer(_FREQ) > 0:
         message = f"{run.shown(_KEEP)} deletes the only checkpoint before the next one is written"
-        fix = Fix("set", _KEEP, 2)
-        yield Verdict("VRL231", (_KEEP,), message, f"set {run.name(_KEEP)}=2", "warning", fix=fix)
+        yield Verdict("VRL231", (_KEEP,), message, f"set {run.name(_KEEP)}=2", "warning")
 
 
 @rule(entries=("main_ppo",))

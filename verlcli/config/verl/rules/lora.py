@@ -25,8 +25,8 @@ def _has_adapter(run: VerlRun) -> bool:
 def one_rank_is_not_sharded(run: VerlRun) -> Iterator[Verdict]:
     """VRL245: LoRA with layered_summon on one GPU.
 
-    Why: FSDP 1 on a single rank does not shard (NO_SHARD). Gathering layer by layer then finds nothing, and the way
-        out that 0.9 takes asks for an offload to the CPU, which NO_SHARD does not have: NotImplementedError at the
+    Why: FSDP 1 on a single rank does not shard (NO_SHARD). Where gathering layer by layer then finds nothing, the way
+        out that verl takes asks for an offload to the CPU, which NO_SHARD does not have: NotImplementedError at the
         first weight sync.
     Example: trainer.n_gpus_per_node=1 actor_rollout_ref.model.lora_rank=32
         actor_rollout_ref.rollout.layered_summon=True
@@ -37,8 +37,9 @@ def one_rank_is_not_sharded(run: VerlRun) -> Iterator[Verdict]:
         yield Verdict(
             "VRL245",
             (_SUMMON, "trainer.n_gpus_per_node", _RANK, _STRATEGY),
-            f"{run.shown(_SUMMON)} with LoRA on one GPU stops at the first weight sync: FSDP does not shard one rank",
+            f"{run.shown(_SUMMON)} with LoRA on one GPU may stop at the first weight sync: nothing is sharded there",
             f"set {run.name(_SUMMON)}=False; it saves nothing on one GPU",
+            "warning",
             fix=Fix("set", _SUMMON, False),
         )
 

@@ -107,7 +107,7 @@ def rollout_engine_can_be_built(run: VerlRun) -> Iterator[Verdict]:
         yield Verdict("VRL202", (_EP, TP, DP), message, f"set it to {listed(sorted({1, tp * dp}))}")
     if pp > 1 and name in ("vllm", "sglang", *(("trtllm",) if at_least(run, "0.8") else ())):
         message = f"verl does not run pipeline parallelism in {name}, and {run.shown(PP)}"
-        yield Verdict("VRL202", (PP,), message, f"set it to 1, and raise {run.name(TP)} instead", fix=Fix("set", PP, 1))
+        yield Verdict("VRL202", (PP,), message, f"set it to 1, and raise {run.name(TP)} instead")
 
 
 @rule()

@@ -21,8 +21,9 @@ _FOR_WORKERS = ("VLLM_", "NCCL_", "PYTORCH_", "HF_", "SGLANG_")
 def job_has_the_nodes(run: VerlRun) -> Iterator[Verdict]:
     """VRL320: the Slurm job has other nodes or GPUs than the launch asks for.
 
-    Why: Ray sees what Slurm gave to the job. With too few GPUs verl waits for them or stops once Ray is up; GPUs beyond
-        what trainer.nnodes and trainer.n_gpus_per_node say stay idle, and are paid for.
+    Why: Ray sees what Slurm gave to the job. With too few GPUs verl stops once Ray is up ("Total available GPUs ... is
+        less than total desired GPUs"); GPUs beyond what trainer.nnodes and trainer.n_gpus_per_node say stay idle, and
+        are paid for.
     Example: #SBATCH --nodes=4, and trainer.nnodes=2
     Instead: the same number in both places
     Source: verl/trainer/ppo/ray_trainer.py; examples/tutorial/slurm
@@ -50,7 +51,8 @@ def _compared(run: VerlRun, name: str, given: int | None, key: str, asked: int, 
     keys = (key, f"#SBATCH --{name}")
     message = f"the job gets {given} {what} (#SBATCH --{name}), and {run.shown(key)}"
     if asked > given:
-        yield Verdict("VRL320", keys, f"{message}: verl waits for GPUs that never come", f"set {run.name(key)}={given}")
+        message = f"{message}: Ray does not have them, and verl stops"
+        yield Verdict("VRL320", keys, message, f"set {run.name(key)}={given}")
     else:
         advice = f"set {run.name(key)}={given}, or ask Slurm for {asked}"
         yield Verdict("VRL320", keys, f"{message}: the rest stays idle", advice, "warning")
