@@ -180,17 +180,17 @@ def test_planning_loads_no_torch(config: str) -> None:
 
 def test_emit_prints_the_command_that_starts_verl(config: str) -> None:
     result = verl(
-        config, "--emit", "verl", "-o", "data.source=null", "-o", "data.train_files=hf://a", "-o", "rollout.name=vllm"
+        config, "--emit", "verl", "-o", "data.source=null", "-o", "data.train_files=hdfs://a/b.parquet", "-o", "rollout.name=vllm"
     )
     assert result.exit_code == 0, result.stderr
     lines = [line.strip().removesuffix(" \\") for line in result.stdout.splitlines()]
     assert lines[0] == "python3 -m verl.trainer.main_ppo"
-    assert {"++data.train_batch_size=16", "++actor_rollout_ref.rollout.n=4", "++data.train_files=hf://a"} <= set(lines)
+    assert {"++data.train_batch_size=16", "++actor_rollout_ref.rollout.n=4", "++data.train_files=hdfs://a/b.parquet"} <= set(lines)
     assert all(line.startswith(("++", "'++")) for line in lines[1:])
 
 
 def test_emit_as_json_matches_its_schema_and_names_what_is_left_out(config: str) -> None:
-    files = ("-o", "data.source=null", "-o", "data.train_files=hf://a", "-o", "rollout.name=vllm")
+    files = ("-o", "data.source=null", "-o", "data.train_files=hdfs://a/b.parquet", "-o", "rollout.name=vllm")
     result = verl(config, "--emit", "verl", "--json", *files, "-o", "rollout.max_staleness=2")
     emitted = document(result, "plan-emit")
     assert (emitted["name"], emitted["verl_version"], emitted["engine"]) == ("mine", "0.9.1", "dp")
@@ -201,7 +201,7 @@ def test_emit_as_json_matches_its_schema_and_names_what_is_left_out(config: str)
 
 
 def test_emit_follows_the_version_and_refuses_a_wrong_config(config: str) -> None:
-    files = ("-o", "data.source=null", "-o", "data.train_files=hf://a", "-o", "rollout.name=vllm")
+    files = ("-o", "data.source=null", "-o", "data.train_files=hdfs://a/b.parquet", "-o", "rollout.name=vllm")
     cosine = ("-o", "actor.optim.lr_scheduler=cosine")
     old = verl(config, "--emit", "verl", *files, *cosine, "--verl-version", "0.5.0")
     assert "++actor_rollout_ref.actor.optim.warmup_style=cosine" in old.stdout

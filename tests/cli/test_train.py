@@ -69,7 +69,8 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(verl: Any, tmp_path: Path)
         (["quickstart", "--resume", "sometimes"], 2, "auto"),
         (["quickstart", "-o", "distributed.device=cuda", "-o", "distributed.gpus_per_node=4"], 3, "one process"),
         (["70b-cluster"], 4, "local"),
-        (["quickstart", "--backend", "verl"], 4, "backend"),
+        (["cpu-gpu-hybrid", "--backend", "verl"], 4, "backend"),
+        (["quickstart", "--backend", "verl"], 2, "lr_scheduler"),
         (["quickstart", "-o", "model.path=./nowhere"], 2, "no such model folder"),
         (["quickstart", "-o", "reward.function=nothing.py:f"], 2, "nothing.py"),
         (["quickstart", "-o", "data.train_batch_size=100000"], 2, "9600"),
@@ -93,7 +94,7 @@ def test_bad_input_gets_one_screen_the_fix_and_its_exit_code(
     [
         (["no-such.yaml"], 2, 0),
         (["quickstart", "-o", "algorithm.clip_rato=0.3", "-o", "rollout.n=x"], 2, 2),
-        (["quickstart", "--backend", "verl"], 4, 0),
+        (["cpu-gpu-hybrid", "--backend", "verl"], 4, 0),
     ],
 )
 def test_under_json_bad_input_is_a_document_too(verl: Any, arguments: list[str], code: int, problems: int) -> None:

@@ -147,9 +147,13 @@ def mini_batch(value: Any, view: View) -> Any:
 
 
 def loggers(value: Any, view: View) -> Any:
-    """verl names the terminal too, as `console`; our `jsonl` is its `file`."""
+    """verl names the terminal too, as `console`; our `jsonl` is its `file`, in versions that have it."""
+    from verlcli.facts.verl.types import choices
+
     names = value if isinstance(value, list) else [value]
-    return ["console", *("file" if name == "jsonl" else name for name in names)]
+    known = choices("trainer.logger", view.tree.version)
+    has_file = known is None or "file" in known.values
+    return ["console", *("file" if name == "jsonl" else name for name in names if name != "jsonl" or has_file)]
 
 
 def logger_names(value: Any) -> Any:
