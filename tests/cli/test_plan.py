@@ -180,12 +180,24 @@ def test_planning_loads_no_torch(config: str) -> None:
 
 def test_emit_prints_the_command_that_starts_verl(config: str) -> None:
     result = verl(
-        config, "--emit", "verl", "-o", "data.source=null", "-o", "data.train_files=hdfs://a/b.parquet", "-o", "rollout.name=vllm"
+        config,
+        "--emit",
+        "verl",
+        "-o",
+        "data.source=null",
+        "-o",
+        "data.train_files=hdfs://a/b.parquet",
+        "-o",
+        "rollout.name=vllm",
     )
     assert result.exit_code == 0, result.stderr
     lines = [line.strip().removesuffix(" \\") for line in result.stdout.splitlines()]
     assert lines[0] == "python3 -m verl.trainer.main_ppo"
-    assert {"++data.train_batch_size=16", "++actor_rollout_ref.rollout.n=4", "++data.train_files=hdfs://a/b.parquet"} <= set(lines)
+    assert {
+        "++data.train_batch_size=16",
+        "++actor_rollout_ref.rollout.n=4",
+        "++data.train_files=hdfs://a/b.parquet",
+    } <= set(lines)
     assert all(line.startswith(("++", "'++")) for line in lines[1:])
 
 

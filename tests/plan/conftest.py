@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from verlcli.config import Loaded, load_config
+from verlcli.config.build import build_config
 from verlcli.plan import Gpu, Machine, Plan, make_plan
 
 A100 = Gpu("NVIDIA A100-SXM4-80GB", 80 * 2**30, (8, 0))
@@ -65,10 +66,14 @@ def load() -> Callable[..., Loaded]:
 
 @pytest.fixture
 def plan_of(load: Callable[..., Loaded]) -> Callable[..., Plan]:
-    """`plan_of(machine, "rollout.n=4", ...)`: the plan of such a config on a machine."""
+    """`plan_of(machine, "rollout.n=4", ...)`: the plan of such a config on a machine.
 
-    def build(machine: Machine, *overrides: str) -> Plan:
+    With `check=False` also of one that the checks of a verl launch refuse first.
+    """
+
+    def build(machine: Machine, *overrides: str, check: bool = True) -> Plan:
         loaded = load(*overrides)
-        return make_plan(loaded.config, name="test", machine=machine, argv=["test.yaml"], origins=loaded.origins)
+        config = loaded.config if check else build_config(loaded.values)
+        return make_plan(config, name="test", machine=machine, argv=["test.yaml"], origins=loaded.origins)
 
     return build

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verlcli.config import Config, Loaded, load_config
+from verlcli.config.build import build_config
 from verlcli.errors import DoesNotFitError
 from verlcli.plan.batch import plan_batch
 
@@ -95,7 +96,7 @@ def test_a_last_micro_batch_may_be_smaller_on_local_and_the_equation_says_so(loa
 
 
 def test_an_uneven_micro_batch_is_refused_by_verl(load: Load) -> None:
-    config = load(*sizes(10, 10, micro=32), "backend=verl").config
+    config = build_config(load(*sizes(10, 10, micro=32), "backend=verl").values)
     with pytest.raises(DoesNotFitError, match="micro batches of 32 leaves 4") as caught:
         plan_batch(config, 1)
     assert "training.ppo_micro_batch_size_per_gpu to 25 or 50" in str(caught.value.fix)
@@ -121,7 +122,12 @@ def test_the_default_micro_batch_fits_the_token_budget_in_equal_parts(
 
 
 def test_on_verl_the_default_micro_batch_divides(load: Load) -> None:
-    batch = plan_batch(load(*sizes(10, 10, training__max_token_len_per_gpu=32 * 1024), "backend=verl").config, 1)
+    batch = plan_batch(
+        load(
+            *sizes(10, 10, training__max_token_len_per_gpu=32 * 1024), "backend=verl", "distributed.gpus_per_node=1"
+        ).config,
+        1,
+    )
     assert batch.micro_batch_sequences == 25
 
 

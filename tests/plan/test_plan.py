@@ -113,7 +113,7 @@ def test_what_else_is_set_can_leave_a_key_without_effect(
 
 
 def test_dynamic_micro_batches_of_verl_follow_the_token_limit(plan_of: PlanOf, eight_a100: Machine) -> None:
-    training = "training={ppo_micro_batch_size_per_gpu: 8, max_token_len_per_gpu: 99, use_dynamic_bsz: true}"
+    training = "training={ppo_micro_batch_size_per_gpu: 8, max_token_len_per_gpu: 1099, use_dynamic_bsz: true}"
     assert plan_of(eight_a100, "backend=verl", training).notes == ()
 
 

@@ -50,7 +50,7 @@ def offload_share_is_used(config: Config) -> Iterator[Verdict]:
     if on != (share > 0):
         yield Verdict(
             "VRL131",
-            ("rollout.cpu_offload_ratio", "rollout.cpu_offload") if share else ("rollout.cpu_offload",),
+            ("rollout.cpu_offload_ratio", "rollout.cpu_offload")[:: 1 if share else -1],
             f"cpu_offload is {str(on).lower()} and cpu_offload_ratio is {share:g}: nothing is offloaded",
             "set both, such as cpu_offload: true and cpu_offload_ratio: 0.3, or neither",
             "warning",

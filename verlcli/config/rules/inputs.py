@@ -18,7 +18,7 @@ def model_is_named(config: Config) -> Iterator[Verdict]:
     if config.model.path is None and config.model.shape is None:
         yield Verdict(
             "VRL005",
-            ("model.path",),
+            ("model.path", "model.shape"),
             "no model: neither model.path nor model.shape is set",
             "set model.path to a folder, a hub id or a .gguf file",
         )
@@ -50,7 +50,7 @@ def data_is_named(config: Config) -> Iterator[Verdict]:
     if not config.data.train_files and config.data.source is None:
         yield Verdict(
             "VRL005",
-            ("data.train_files",),
+            ("data.train_files", "data.source"),
             "no data: neither data.train_files nor data.source is set",
             "set data.train_files to parquet, arrow or JSONL files, or data.source: arithmetic",
         )

@@ -70,6 +70,8 @@ def updates(run: VerlRun) -> Iterator[Update]:
 
 def _update(run: VerlRun, role: Role, root: str) -> Update:
     mini, micro = f"{root}.ppo_mini_batch_size", f"{root}.ppo_micro_batch_size_per_gpu"
+    if not run.is_set(mini):
+        mini = f"{ACTOR}.ppo_mini_batch_size"  # which the critic follows
     dynamic, samples = run.flag(f"{root}.use_dynamic_bsz"), size(run, SAMPLES)
     return Update(role, mini, micro, dynamic, size(run, mini), samples, data_ranks(run, role))
 
