@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from verlcli.config.context import Context
-from verlcli.config.problems import Fix, Severity
+from verlcli.config.problems import Fix, Place, Severity
 from verlcli.config.types import Config
 
 
@@ -15,6 +15,8 @@ class Verdict:
     """One conflict; `keys` are the dotted keys in it, the one to change first.
 
     `fix` mends it mechanically; its place is filled in by the checker.
+
+    `place` is where it stands when that is no key, such as a command of a launch script.
 
     With `of_presets` False a value that a preset wrote is no cause: it stands for what the user brings.
     """
@@ -26,6 +28,7 @@ class Verdict:
     severity: Severity = "error"
     of_presets: bool = True
     fix: Fix | None = None
+    place: Place | None = None
 
 
 Rule = Callable[[Config], Iterator[Verdict]]

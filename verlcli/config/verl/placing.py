@@ -20,7 +20,7 @@ def problem_of(run: VerlRun, verdict: Verdict) -> Problem:
     written = [key for key in known if _place(run, key).file] or known
     main = written[0] if written else verdict.keys[0]
     # Nobody set any of them: the launch itself is where to write one.
-    place = _place(run, main) if written else run.place
+    place = verdict.place or (_place(run, main) if written else run.place)
     related = tuple(_related(run, key) for key in written if key != main)
     return _problem(verdict, run.name(main), place, related, placed_fix(run, verdict.fix, run.setting(main)))
 

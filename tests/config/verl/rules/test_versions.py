@@ -4,7 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from verlcli.config.context import Context
 from verlcli.config.problems import Problem
+from verlcli.config.verl.check import check_rules
+from verlcli.config.verl.read_script import read_script_runs
 
 ProblemsOf = Callable[..., list[Problem]]
 FIRST = 10
@@ -73,3 +76,27 @@ def test_a_package_that_verl_imports(problems_of: ProblemsOf) -> None:
 )
 def test_packages_that_suit(problems_of: ProblemsOf, packages: str) -> None:
     assert of("VRL239", problems_of(f"+{PIP}={packages}")) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "severity", "words"),
+    [
+        ("pip install vllm==0.8.4", "warning", "vllm==0.24"),
+        ("pip3 install -U 'transformers==5.6.0'", "error", "!=5.6.0"),
+        ("uv pip install ray==2.40.0 numpy", "error", ">=2.41"),
+    ],
+)
+def test_packages_that_the_script_installs(command: str, severity: str, words: str) -> None:
+    launch = "python3 -m verl.trainer.main_ppo trainer.nnodes=1\n"
+    runs, _ = read_script_runs("run.sh", f"#!/bin/bash\n{command}\n{launch}", Context())
+    (problem,) = [found for found in check_rules(runs[0]) if found.code == "VRL239"]
+    assert (problem.severity, problem.file, problem.line) == (severity, "run.sh", 2)
+    assert words in (problem.suggestion or "")
+
+
+@pytest.mark.parametrize(
+    "command", ["pip install vllm==0.24.0 'numpy>=1'", "pip install -r requirements.txt", "conda activate x"]
+)
+def test_packages_that_suit_or_say_nothing(command: str) -> None:
+    runs, _ = read_script_runs("run.sh", f"{command}\npython3 -m verl.trainer.main_ppo trainer.nnodes=1\n", Context())
+    assert "VRL239" not in [found.code for found in check_rules(runs[0])]

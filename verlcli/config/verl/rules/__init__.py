@@ -10,6 +10,7 @@ from verlcli.config.verl.rules import (
     cluster,
     data,
     engine_memory,
+    flips,
     lora,
     memory,
     micro,
@@ -49,6 +50,7 @@ VERL_RULES: tuple[VerlRule, ...] = (
     *reward.RULES,
     *script.RULES,
     *versions.RULES,
+    *flips.RULES,
 )
 
 __all__ = ["VERL_RULES", "VerlRule"]

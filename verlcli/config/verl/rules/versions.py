@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 
-from verlcli.config.problems import Severity
+from verlcli.config.problems import Place, Severity
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import ROLLOUT, at_least
@@ -66,7 +67,24 @@ def packages_suit_verl(run: VerlRun) -> Iterator[Verdict]:
             yield from _package(run, text)
 
 
-def _package(run: VerlRun, text: str) -> Iterator[Verdict]:
+@rule()
+def installed_packages_suit_verl(run: VerlRun) -> Iterator[Verdict]:
+    """VRL239: the script installs a package in a version that this verl does not run with.
+
+    Why: pip takes the version that is named last, whatever verl asks for. Outside the versions that verl asks for,
+        imports fail when the workers start.
+    Example: pip install vllm==0.8.4, with verl 0.9.1
+    Instead: pip install vllm==0.24.0, or the verl that suits it
+    Source: verl's requirements in setup.py and its wheel, per version
+    """
+    for command in run.script.commands if run.script else ():
+        words = [word for word in command.words if word]
+        if "install" in words[:5] and any(PurePath(word).name in ("pip", "pip3", "uv") for word in words[:4]):
+            for word in words[words.index("install") + 1 :]:
+                yield from _package(run, word, command.place)
+
+
+def _package(run: VerlRun, text: str, place: Place | None = None) -> Iterator[Verdict]:
     from packaging.requirements import InvalidRequirement, Requirement
 
     from verlcli.facts.verl.versions import is_optional, requirement
@@ -81,7 +99,7 @@ def _package(run: VerlRun, text: str) -> Iterator[Verdict]:
         # An engine of another version may happen to work; what verl itself imports does not.
         severity: Severity = "warning" if is_optional(asked.name, run.version) else "error"
         message = f"{text} does not suit verl {run.version}"
-        yield Verdict("VRL239", (_PIP,), message, f"it needs {asked.name}{allowed}", severity)
+        yield Verdict("VRL239", (_PIP,), message, f"it needs {asked.name}{allowed}", severity, place=place)
 
 
-RULES: tuple[VerlRule, ...] = (allocator_lets_vllm_sleep, packages_suit_verl)
+RULES: tuple[VerlRule, ...] = (allocator_lets_vllm_sleep, packages_suit_verl, installed_packages_suit_verl)

@@ -1,0 +1,56 @@
+"""What an older launch does differently now, although none of its keys changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._base import VerlRule, rule
+from verlcli.config.verl.run import VerlRun
+from verlcli.config.wording import shown
+
+
+@rule()
+def defaults_are_those_of_its_time(run: VerlRun) -> Iterator[Verdict]:
+    """VRL265: a default changed since the launch was written.
+
+    Why: a launch with keys that a newer verl has renamed or removed was written for an older one. What it leaves unsaid
+        changed without a word, too: CUDA graphs went on in 0.6, removal of padding in 0.7, max_num_seqs fell in 0.9.
+    Example: actor_rollout_ref.rollout.update_weights_bucket_megabytes=512 (an old key), and nothing about max_num_seqs
+    Instead: actor_rollout_ref.rollout.max_num_seqs=1024 to keep what the launch did, or the new default knowingly
+    Source: verl/trainer/config, each version
+    """
+    from verlcli.facts.verl.history import DEFAULT_FLIPS, flips
+
+    since = _written_for(run)
+    if since is None:
+        return
+    for key in DEFAULT_FLIPS:
+        found = flips(key, since, run.version, run.engine) if run.tree.has(key) and not run.is_set(key) else ()
+        if found and found[-1].new != "???":  # a key that must be named now is reported as missing
+            old, new = shown(found[0].old), shown(found[-1].new)
+            yield Verdict(
+                "VRL265",
+                (key,),
+                f"nobody sets {run.name(key)}: it was {old} in verl {since}, and is {new} since {found[-1].version}"
+                f" ({found[-1].effect})",
+                f"write {run.name(key)}={old} to keep what it did" if found[0].old is not None else None,
+                "note",
+            )
+
+
+def _written_for(run: VerlRun) -> str | None:
+    """The newest version that has the keys of the launch which this one lacks; None when it lacks none."""
+    from verlcli.facts.verl import VERSIONS, which_versions
+
+    age = VERSIONS.index(run.version)
+    last: list[int] = []
+    for setting in run.settings:
+        if setting.prefix in ("", "~") and not run.tree.has(setting.key):
+            having = [VERSIONS.index(version) for version in which_versions(setting.key, run.tree.entry)]
+            if having and max(having) < age:
+                last.append(max(having))
+    return VERSIONS[min(last)] if last else None
+
+
+RULES: tuple[VerlRule, ...] = (defaults_are_those_of_its_time,)
