@@ -28,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from verl_scripts_bash import Bash, same_overrides, unset_names
+from verl_scripts_bash import Bash, given_to, same_overrides
 from verl_scripts_decisions import decided
 from verl_scripts_judge import Hydra, Refused
 from verl_scripts_sources import Sources
@@ -103,7 +103,7 @@ def check_script(root: Path, path: Path, ref: str, version: str, hydra: Hydra, b
     try:
         script = read_script(file.read_text(encoding="utf-8", errors="replace"), str(file))
         outcome.parsed = not script.errors
-        outcome.overrides = same_overrides(bash.launches(file, unset_names(script.launches)), script.launches)
+        outcome.overrides = same_overrides(bash.launches(file, given_to(script)), script.launches)
         outcome.launches, outcome.refused = hydra.judge(script, version, root)
         start = time.perf_counter()
         outcome.problems = check_file(str(file), (), Context(verl_version=version))

@@ -10,10 +10,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from verlcli.config.shell import Gap, Launch, Piece, Word
+from verlcli.config.shell import Gap, Launch, Piece, Script, Word
+from verlcli.config.shell.parts import text_as_run
+from verlcli.config.shell.slurm import slurm_variables
 
 RECORDED = ("python3", "python", "python3.10", "torchrun", "accelerate", "ray", "srun", "nsys", "numactl", "deepspeed")
 REAL = ("dirname", "basename", "realpath", "readlink", "cat", "date", "seq", "expr", "tr", "sed", "grep", "egrep")
@@ -49,14 +51,14 @@ class Bash:
         file.write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
         file.chmod(0o755)
 
-    def launches(self, script: Path, empty: Iterable[str] = ()) -> list[tuple[str, ...]]:
+    def launches(self, script: Path, given: Mapping[str, str]) -> list[tuple[str, ...]]:
         """Words of every recorded command, in the order in which they ran; of a script that hangs, those before.
 
-        Variables named in `empty` are set to nothing, which bash reads alike, except that `set -u` does not stop there.
+        `given` are variables beside those of any shell, such as what Slurm sets.
         """
         self.record.write_bytes(b"")
         self.record.chmod(0o666)
-        environment = dict.fromkeys(empty, "") | {"PATH": str(self.stubs), "HOME": "/home/user", "USER": "user"}
+        environment = {**given, "PATH": str(self.stubs), "HOME": "/home/user", "USER": "user"}
         user = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
         command = ["/bin/bash", str(script)]
         process = subprocess.Popen(
@@ -86,10 +88,15 @@ def _records(parts: Sequence[str]) -> list[tuple[str, ...]]:
     return found
 
 
-def unset_names(read: Sequence[Launch]) -> Iterator[str]:
-    """Variables in the words of launches that nobody sets."""
-    gaps = (gap for launch in read for word in launch.words for gap in word.gaps)
-    return (gap.variable for gap in gaps if gap.kind == "unset" and gap.variable and gap.variable.isidentifier())
+def given_to(read: Script) -> dict[str, str]:
+    """Variables to run a script with: what Slurm sets because of its directives, and nothing for what nobody sets.
+
+    Bash reads the latter alike, except that `set -u` does not stop there.
+    """
+    gaps = (gap for launch in read.launches for word in launch.words for gap in word.gaps)
+    unset = {gap.variable: "" for gap in gaps if gap.kind == "unset" and (gap.variable or "").isidentifier()}
+    slurm = {name: text_as_run(variable.parts) for name, variable in slurm_variables(read.directives).items()}
+    return {name: text for name, text in (unset | slurm).items() if name}
 
 
 def same_overrides(real: Sequence[tuple[str, ...]], read: Sequence[Launch]) -> tuple[int, int]:

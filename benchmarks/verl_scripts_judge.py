@@ -81,7 +81,9 @@ class Hydra:
         refused: dict[Refused, None] = {}
         for launch in script.launches:
             program = program_of(launch)
-            words = [(word, text) for word in program.arguments if (text := _filled(word, home)) or word.quoted]
+            # Words that bash does not hand over are checked as if it did, and so they are here.
+            meant = (*program.arguments, *launch.lost)
+            words = [(word, text) for word in meant if (text := _filled(word, home)) or word.quoted]
             request = {"root": str(config), "home": str(home), "module": program.module}
             answer = self.ask(request | {"argv": [text for _, text in words]})
             if answer["module"] is None:

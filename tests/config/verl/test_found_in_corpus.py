@@ -100,8 +100,25 @@ def test_words_that_get_lost_are_not_missed_again(tmp_path: Path) -> None:
 
 
 def test_spaces_around_the_equals_sign_are_one_mistake(tmp_path: Path) -> None:
-    found = said(tmp_path, launch("data.train_batch_size = 64"))
+    found = said(tmp_path, launch("data.train_batch_size = 512"))
     assert codes(found) == [(1, "error", "VRL307")]
+
+
+@pytest.mark.parametrize("written", ["data.train_batch_size = 64", "data.train_batch_size= 64"])
+def test_a_wrong_value_behind_a_space_is_seen(tmp_path: Path, written: str) -> None:
+    found = said(tmp_path, launch(written))
+    assert codes(found) == [(1, "error", "VRL307"), (1, "error", "VRL207")]
+    assert "checked as if they were one" in found[0].message
+    assert found[1].message.startswith("the step has 64 prompts")
+
+
+def test_a_wrong_value_among_lost_words_is_seen_at_its_line(tmp_path: Path) -> None:
+    text = launch("actor_rollout_ref.actor.ppo_mini_batch_size=64").replace("n=8 \\\n", "n=8 \\ \n")
+    found = said(tmp_path, text.rstrip("\n") + " \\\n  data.train_batch_size=32 trainer.total_epoch=3\n")
+    # VRL207 points at the mini-batch, which is larger than the step of 32.
+    assert sorted(codes(found)) == [(1, "error", "VRL207"), (3, "error", "VRL305"), (8, "error", "VRL240")]
+    assert any("the rest is checked as if they did" in problem.message for problem in found)
+    assert any("the step has 32 prompts" in problem.message for problem in found)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from verlcli.config.shell.splitting import (
     Segment,
     TooManyWordsError,
     braced,
+    in_one,
     split_fields,
     spread,
 )
@@ -70,9 +71,12 @@ class Expander:
         return text_as_run(ifs.scalar()) if ifs else DEFAULT_IFS
 
     def text(self, items: Template) -> Parts:
-        """The value that an assignment, a here-document or a `case` takes: expanded, not split."""
-        parts = tuple(segment.part for segment in self.segments(items) if segment is not None and segment.part)
-        return self.capped(parts, items[0].at if items else 0)
+        """The value that an assignment, a here-document or a `case` takes: expanded, not split, items in one."""
+        # Nothing is split here, so that `*` joins with the first separator in quotes and without.
+        whole = tuple(
+            replace(item, quoted=True) if isinstance(item, Param) and all_items(item) else item for item in items
+        )
+        return self.capped(in_one(self.segments(whole)), items[0].at if items else 0)
 
     def capped(self, parts: Parts, at: int) -> Parts:
         """The parts, or a gap in place of more of them than are followed."""

@@ -8,7 +8,7 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verlcli.config.shell.lint import lint_assignment_with_spaces, lint_broken_lines, lint_launch
+from verlcli.config.shell.lint import lint_assignment_with_spaces, lint_broken_lines, lint_launch, lint_spaces
 from verlcli.config.shell.parts import Parts, joined
 from verlcli.config.shell.programs import OF_BASH, PYTHON, base_name, find_python, shell_string
 from verlcli.config.shell.source import Source
@@ -134,7 +134,9 @@ def _launched(call: Call, at: int) -> None:
     shell.charge(len(world.variables) // _VARIABLES_A_STEP)
     wrapper = tuple(words[:at])
     environment: Mapping[str, Word] = {**_variables(world, exported=True), **_assigned(call, wrapper)}
-    gaps = [*call.expander.dropped, *(gap for word in words for gap in word.gaps)]
+    below = lint_broken_lines(call)
+    lost = (*lint_spaces(call, words[at:]), *(word for raw in below for word in call.expander.words(raw)))
+    gaps = [*call.expander.dropped, *(gap for word in (*words, *lost) for gap in word.gaps)]
     submitted = len(wrapper) > 2 and base_name(wrapper[0]) == "ray" and wrapper[1].text == "job"
     launch = Launch(
         words=words[at:],
@@ -148,10 +150,10 @@ def _launched(call: Call, at: int) -> None:
         in_background=shell.in_background,
         takes_arguments=any(gap.kind == "arguments" for gap in gaps),
         wrapper=tuple(dropwhile(lambda word: base_name(word) in OF_BASH, wrapper)),
+        lost=lost,
     )
     shell.launches.append((world.conditions, launch))
-    lint_launch(call, launch)
-    lint_broken_lines(call)
+    lint_launch(call, launch, below)
 
 
 def _options(words: tuple[Word, ...]) -> dict[str, Word]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from verlcli.config.shell.commands import read_command
@@ -10,7 +11,7 @@ from verlcli.config.shell.items import Lit, RawWord
 from verlcli.config.shell.scanner import UnclosedError
 from verlcli.config.shell.shell import Shell, shortened
 from verlcli.config.shell.source import Source
-from verlcli.config.shell.types import Gap, Launch, Severity, Word
+from verlcli.config.shell.types import Gap, Launch, Severity, ShellFinding, Word
 
 if TYPE_CHECKING:
     from verlcli.config.shell.shell import Call
@@ -19,16 +20,16 @@ _KEY = re.compile(r"[+~]{0,2}[A-Za-z_][\w@/-]*(?:\.[\w@/-]+)*=", re.ASCII)
 _OVERRIDE = re.compile(r"[\"']?(?:\+\+?|~)?[A-Za-z_][\w@/-]*(?:\.[\w@/-]+)+=|\+[A-Za-z_][\w.]*=|--[a-z]", re.ASCII)
 _SIMPLE = re.compile(r"[\"']?[A-Za-z_]\w*=|\"?\$[{@*]?", re.ASCII)
 _BETWEEN = re.compile(r"(?:\s|\\\n|#[^\n]*)*")
+_NO_MATCH = re.compile(r"^[^#\n]*\bshopt\s+-s\b[^#\n;&|]*\b(nullglob|failglob)\b", re.MULTILINE)
 _MOST_LOST = 2000
 _MOST_SHOWN = 6
 
 
-def lint_launch(call: Call, launch: Launch) -> None:
-    """Adds findings about the words of one launch and about what its exit status is worth."""
+def lint_launch(call: Call, launch: Launch, lost: Sequence[RawWord] = ()) -> None:
+    """Adds findings about the words of one launch, those `lost` too, and about what its exit status is worth."""
     _unset(call, launch)
     _empty(call, launch)
-    _spaces(call, launch)
-    for raw in call.command.words:
+    for raw in (*call.command.words, *lost):
         if isinstance(raw, RawWord):
             lint_quotes(call.run.shell, call.run.source, raw)
     if launch.piped_to == "tee" and not launch.pipefail:
@@ -36,7 +37,7 @@ def lint_launch(call: Call, launch: Launch) -> None:
 
 
 def _unset(call: Call, launch: Launch) -> None:
-    for word in launch.words:
+    for word in (*launch.words, *launch.lost):
         for gap in word.gaps:
             _unset_gap(call, gap, _effect(word))
     for gap in call.expander.dropped:
@@ -59,7 +60,9 @@ def _unset_gap(call: Call, gap: Gap, effect: str) -> None:
 
 
 def _empty(call: Call, launch: Launch) -> None:
-    for word in launch.words[1:]:
+    # Of `key= value` the second word is the value.
+    meant = {word.place for word in launch.lost}
+    for word in (*(word for word in launch.words[1:] if word.place not in meant), *launch.lost):
         if word.known and _KEY.fullmatch(word.text_as_run):
             key = word.text_as_run
             names = [name for name, place in call.expander.empties if place.line == word.place.line]
@@ -71,21 +74,33 @@ def _empty(call: Call, launch: Launch) -> None:
             call.run.shell.find("empty", word.place, f"`{key}` gets an empty value{because}", advice, severity)
 
 
-def _spaces(call: Call, launch: Launch) -> None:
-    source = call.run.source
+def lint_spaces(call: Call, words: Sequence[Word]) -> list[Word]:
+    """Adds findings about `key = value` in a launch; gives the words that were meant, `key=value`."""
+    source, meant = call.run.source, list[Word]()
     raws = [raw for raw in call.command.words if isinstance(raw, RawWord)]
     cut_off = {source.place(raw.start) for raw in raws if source.text[raw.end - 1] == "="}
-    texts = [*(word.text_as_run for word in launch.words), ""]
-    for number in range(1, len(launch.words)):
+    texts = [*(word.text_as_run for word in words), ""]
+    for number in range(1, len(words)):
         before, text, after = texts[number - 1 : number + 2]
-        place = launch.words[number].place
-        lonely = place in cut_off and _KEY.fullmatch(text) and after[:1].isalnum() and "=" not in after
+        lonely = words[number].place in cut_off and _KEY.fullmatch(text) and after[:1].isalnum() and "=" not in after
         if not lonely and text != "=" and not (text.startswith("=") and "=" not in before):
             continue
-        key, value = (text, after) if lonely else (before, text.lstrip("=") or after)
-        key = key.rstrip("=")
+        start, end = (number, number + 2) if lonely else (number - 1, number + 1 + (text == "="))
+        word = _one_word(words[start:end])
+        key, _, value = word.text_as_run.partition("=")
         message = f"spaces around `=` cut `{key}` off from its value: they reach verl as separate words"
-        call.run.shell.find("spaces_around_equals", place, message, f"write {key}={value} without spaces", "error")
+        advice = f"write {key}={value} without spaces"
+        shell, place = call.run.shell, words[number].place
+        shell.find(
+            "spaces_around_equals", place, f"{message}; the rest is checked as if they were one", advice, "error"
+        )
+        meant.append(word)
+    return meant
+
+
+def _one_word(words: Sequence[Word]) -> Word:
+    parts = tuple(part for word in words for part in word.parts)
+    return Word(words[0].place, parts, any(word.quoted for word in words))
 
 
 def lint_quotes(shell: Shell, source: Source, raw: RawWord) -> None:
@@ -98,10 +113,14 @@ def lint_quotes(shell: Shell, source: Source, raw: RawWord) -> None:
     if "[" in value and re.search(r"=[^'\"$]*\[[^$]*?['\"]", written):
         received = "".join(item.text if isinstance(item, Lit) else "…" for item in raw.items)
         message = f"bash takes the inner quotes of `{written}` off: verl receives `{shortened(received, 60)}`"
-        shell.find("unquoted_list", place, message, "put the whole word in the other kind of quotes", "note")
-    elif re.search(r"[*?]|\[.*\]", value):
-        message = f"`{written}` is a pattern to bash: a file whose name fits it would take its place"
-        shell.find("unquoted_glob", place, message, "put the word in single quotes", "note")
+        advice = "put the whole word in the other kind of quotes"
+        meant = source.text[raw.start : raw.end]
+        shell.add(ShellFinding("unquoted_list", place, message, advice, "note", meant, received))
+    elif re.search(r"[*?]|\[.*\]", value) and (option := _NO_MATCH.search(source.text)):
+        # Without these options a pattern that fits no file stays as it is, and no file has a name with key= in it.
+        effect = "drops it" if option[1] == "nullglob" else "stops here"
+        message = f"`{written}` is a pattern to bash, which {effect} with {option[1]}, as no file fits it"
+        shell.find("unquoted_glob", place, message, "put the word in single quotes")
 
 
 def _tee(call: Call, launch: Launch) -> None:
@@ -123,29 +142,33 @@ def lint_assignment_with_spaces(call: Call) -> bool:
     return True
 
 
-def lint_broken_lines(call: Call) -> None:
-    """Adds a finding when lines below a launch look like the rest of it, or a backslash is not the last in its line."""
+def lint_broken_lines(call: Call) -> list[RawWord]:
+    """Adds a finding when lines below a launch look like the rest of it, or a backslash is not the last in its line.
+
+    Gives the words that bash does not take for the launch.
+    """
     text, end = call.run.source.text, call.command.end
     reason = _reason(text, call.command.start, end)
     lost = _lost(text, end, reason is not None)
-    if reason is None and lost:
-        at = text.rfind("\n", 0, end) + 1
-        column = len(text[at:end].rstrip())
-        reason = (
-            "missing_continuation",
-            at + column,
-            "the line has no backslash at its end",
-            "end the line with a backslash",
-        )
+    reason = reason or (_no_backslash(text, end) if lost else None)
     if reason is None or not (lost or "spaces" in reason[2]):
-        return
+        return []
     kind, at, because, advice = reason
-    tail = (
-        f": {_listed(lost)} never reach{'es' if len(lost) == 1 else ''} python"
-        if lost
-        else ": it adds a word that is a blank"
-    )
-    call.run.shell.find(kind, call.run.source.place(at), because + tail, advice, "error")
+    tail = _never_read([text[word.start : word.end] for word in lost]) if lost else "it adds a word that is a blank"
+    call.run.shell.find(kind, call.run.source.place(at), f"{because}: {tail}", advice, "error")
+    return lost
+
+
+def _no_backslash(text: str, end: int) -> tuple[str, int, str, str]:
+    at = text.rfind("\n", 0, end) + 1
+    column = len(text[at:end].rstrip())
+    because, advice = "the line has no backslash at its end", "end the line with a backslash"
+    return "missing_continuation", at + column, because, advice
+
+
+def _never_read(words: list[str]) -> str:
+    never, they = ("never reaches", "it") if len(words) == 1 else ("never reach", "they")
+    return f"{_listed(words)} {never} python; the rest is checked as if {they} did"
 
 
 def _listed(words: list[str]) -> str:
@@ -168,9 +191,9 @@ def _reason(text: str, start: int, end: int) -> tuple[str, int, str, str] | None
     return "continuation", at, "an empty line between continued lines ends the command", "delete the empty line"
 
 
-def _lost(text: str, end: int, broken: bool) -> list[str]:
+def _lost(text: str, end: int, broken: bool) -> list[RawWord]:
     """Words below the command that were meant for it."""
-    words: list[str] = []
+    words: list[RawWord] = []
     at = end
     while len(words) < _MOST_LOST:
         between = _BETWEEN.match(text, at)
@@ -181,7 +204,7 @@ def _lost(text: str, end: int, broken: bool) -> list[str]:
             command = read_command(text, at, len(text), plain=True)
         except UnclosedError:
             break
-        found = [text[word.start : word.end] for word in command.words if isinstance(word, RawWord)]
+        found = [word for word in command.words if isinstance(word, RawWord)]
         if command.end == at or not found:
             break
         words += found

@@ -34,10 +34,8 @@ def run_for(run: Run, node: Node, world: World) -> list[World]:
     own = any(gap.kind == "arguments" for gap in dropped)
     if own and not words:
         return _maybe_once(run, node, world, name, dropped[0])
-    if len(words) > MOST_PASSES:
-        message = f"the loop over {name} has {len(words)} passes; only its last value is followed"
-        run.shell.find("limit", run.source.place(node.start_byte), message, None, "note")
-        words = words[-1:]
+    passes, launches = len(words), len(run.shell.launches)
+    words, spare = words[-1:] if passes > MOST_PASSES else words, world.copy()
     worlds = [world]
     for word in words:
         live = [each for each in worlds if not each.flow]
@@ -48,7 +46,17 @@ def run_for(run: Run, node: Node, world: World) -> list[World]:
         worlds = _pass(run, body, worlds)
         if len(worlds) > 1:
             worlds = merged(worlds, but=name if any(each.flow for each in worlds) else "")
-    return _left(worlds)
+    worlds = _left(worlds)
+    if passes > MOST_PASSES and (launches != len(run.shell.launches) or not _only_waited(spare, worlds, name)):
+        message = f"the loop over {name} has {passes} passes; only its last value is followed"
+        run.shell.find("limit", run.source.place(node.start_byte), message, None, "note")
+    return worlds
+
+
+def _only_waited(before: World, after: list[World], name: str) -> bool:
+    """Whether a loop left nothing behind but its own variable."""
+    variables = {key: value for key, value in before.variables.items() if key != name}
+    return all({key: each.variables[key] for key in each.variables if key != name} == variables for each in after)
 
 
 def _values(run: Run, node: Node, world: World) -> tuple[list[Word], list[Gap]]:

@@ -204,7 +204,7 @@ def _with_default(expander: Expander, param: Param, value: Value) -> list[Segmen
     kind, colon = param.op[-1], param.op[0] == ":"
     present = _is_set(param, value, colon)
     if kind == "+":
-        return _written(expander, param) if present else spread((), param.quoted)
+        return _written(expander, param, chosen=False) if present else spread((), param.quoted)
     if present:
         return spread(value if value is not None else (_unset(expander, param),), param.quoted)
     if kind == "?":
@@ -212,6 +212,7 @@ def _with_default(expander: Expander, param: Param, value: Value) -> list[Segmen
     if kind == "=" and not param.name.isdigit():
         old = expander.world.variables.get(param.name, Var())
         default = expander.text(param.arg)
+        default = tuple(map(_chosen, default))
         expander.world.put(param.name, replace(old, parts=default, items=None))
         return spread(through(default, param.name), param.quoted)
     if not param.arg and value and isinstance(value[0], Gap):
@@ -219,17 +220,22 @@ def _with_default(expander: Expander, param: Param, value: Value) -> list[Segmen
     return _written(expander, param)
 
 
-def _written(expander: Expander, param: Param) -> list[Segment | None]:
-    """The word behind the operator, where quotes keep their meaning."""
+def _written(expander: Expander, param: Param, chosen: bool = True) -> list[Segment | None]:
+    """The word behind the operator, where quotes keep their meaning; `chosen` for want of a value."""
     out: list[Segment | None] = []
     for segment in expander.segments(param.arg):
         if segment is None:
             out.append(None)
             continue
         quoted = segment.quoted or param.quoted
-        parts = through((segment.part,), param.name) if segment.part else (None,)
+        part = _chosen(segment.part) if segment.part and chosen else segment.part
+        parts = through((part,), param.name) if part else (None,)
         out += [Segment(part, quoted, split=not quoted) for part in parts]
     return out or spread((), param.quoted)
+
+
+def _chosen(part: Piece | Gap) -> Piece | Gap:
+    return replace(part, default=True) if isinstance(part, Piece) else part
 
 
 def _is_set(param: Param, value: Value, colon: bool) -> bool:

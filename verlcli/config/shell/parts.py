@@ -37,7 +37,7 @@ def _through(part: Piece | Gap, name: str) -> Piece | Gap:
     if isinstance(part, Gap):
         return part
     via = part.via if part.via[:1] == (name,) else (name, *part.via)[:_MOST_NAMES]
-    return Piece(part.text, part.place, name, via)
+    return Piece(part.text, part.place, name, via, part.default)
 
 
 def cut_parts(parts: Parts, start: int, end: int) -> Parts:

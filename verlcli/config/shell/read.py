@@ -9,22 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verlcli.config.shell.shell import OutOfStepsError, Shell, shortened
+from verlcli.config.shell.slurm import read_directives, slurm_variables
 from verlcli.config.shell.source import Source
 from verlcli.config.shell.statements import run_text
-from verlcli.config.shell.types import Command, Launch, Piece, Place, Script, Severity, Word
+from verlcli.config.shell.types import Command, Launch, Place, Script, Severity
 from verlcli.config.shell.world import World, shared
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 LARGEST = 1_000_000  # characters
-_LINE = re.compile(r"^#SBATCH[ \t]+([^\n]*)$", re.MULTILINE)
-_PART = re.compile(r"\S+")
-_LONG = {
-    "N": "nodes", "n": "ntasks", "c": "cpus-per-task", "p": "partition", "t": "time", "J": "job-name", "o": "output",
-    "e": "error", "G": "gpus", "A": "account", "q": "qos", "w": "nodelist", "x": "exclude", "C": "constraint",
-    "a": "array", "d": "dependency", "D": "chdir", "H": "hold",
-}  # fmt: skip
 _QUOTES = re.compile(r"[“”]|(?<=[=\s(\[,])[‘’]|[‘’](?=[\s,\])]|$)")
 _DASH = re.compile(r"(?:(?<=\s)|^)[–—−]+(?=[A-Za-z–—−-])")
 _SPACE = re.compile(r"[\u00a0\u2007\u202f\u3000]")
@@ -53,9 +47,9 @@ def read_script(text: str, name: str = "run.sh") -> Script:
     if len(text) > LARGEST:
         shell.limit(Place(1, 1), f"a script of more than {LARGEST} characters")
         return Script((), tuple(shell.findings.values()))
-    source = Source.of_file(text)
+    source, directives = Source.of_file(text), read_directives(text)
     try:
-        run_text(shell, source, 0, len(source.text), World())
+        run_text(shell, source, 0, len(source.text), World(slurm_variables(directives)))
     except (OutOfStepsError, RecursionError):
         message = "the script does more than is followed: launches may be missing"
         shell.find("limit", Place(1, 1), message, "write its loops in a simpler way", "note")
@@ -65,7 +59,7 @@ def read_script(text: str, name: str = "run.sh") -> Script:
     return Script(
         launches=_launches(shell),
         findings=tuple(findings),
-        directives=read_directives(text),
+        directives=directives,
         commands=_commands(shell),
         errors=tuple(dict.fromkeys(shell.errors)),
     )
@@ -86,47 +80,6 @@ def _commands(shell: Shell) -> tuple[Command, ...]:
         key = (command.place, command.words)
         found[key] = (shared(found[key][0], conditions), command) if key in found else (conditions, command)
     return tuple(replace(command, condition=", ".join(conditions)) for conditions, command in found.values())
-
-
-def read_directives(text: str) -> dict[str, Word]:
-    """Long name of each option -> its value, empty for a flag. Slurm stops reading at the first command."""
-    found: dict[str, Word] = {}
-    line, counted = 1, 0
-    for match in _LINE.finditer(text, 0, _first_command(text)):
-        line, counted = line + text.count("\n", counted, match.start()), match.start()
-        _read_line(match[1].partition(" #")[0].rstrip("\r"), line, match.start(1) - match.start() + 1, found)
-    return found
-
-
-def _first_command(text: str) -> int:
-    match = re.search(r"^[ \t]*[^#\s]", text, re.MULTILINE)
-    return match.start() if match else len(text)
-
-
-def _read_line(line: str, number: int, column: int, found: dict[str, Word]) -> None:
-    parts = list(_PART.finditer(line))
-    at = 0
-    while at < len(parts):
-        part, at = parts[at], at + 1
-        name, value, offset = _option(part[0])
-        if not name:
-            continue
-        start = part.start() + offset
-        if not value and not part[0].endswith("=") and at < len(parts) and not parts[at][0].startswith("-"):
-            value, start, at = parts[at][0], parts[at].start(), at + 1
-        place = Place(number, column + start)
-        found[name] = Word(place, (Piece(value.strip("\"'"), place),) if value else ())
-
-
-def _option(text: str) -> tuple[str, str, int]:
-    """Long name, value and offset of the value of one word; no name for what is no option."""
-    if text.startswith("--"):
-        name, _, value = text[2:].partition("=")
-        return name, value, len(name) + 3 if value else 0
-    if text.startswith("-") and text[1:2] in _LONG:
-        value = text[2:].removeprefix("=")
-        return _LONG[text[1]], value, len(text) - len(value)
-    return "", "", 0
 
 
 def lint_text(shell: Shell, source: Source) -> None:

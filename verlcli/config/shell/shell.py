@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verlcli.config.shell.items import Assignment, SimpleCommand, Subst
 from verlcli.config.shell.parts import Parts, first_gap, stripped
 from verlcli.config.shell.types import Command, Gap, Launch, Place, Severity, ShellFinding, Word
-from verlcli.config.shell.world import World
-from verlcli.config.wording import closest
+from verlcli.config.shell.world import Var, World
 
 if TYPE_CHECKING:
     from verlcli.config.shell.expand import Expander
@@ -23,6 +23,7 @@ DEEPEST = 30  # statements, functions and substitutions inside each other
 MOST_FINDINGS = 200
 MOST_NAMES = 200  # variables that a misspelling is looked for among
 _ROUNDED_UP = re.compile(r"-\s*1\s*\)\s*/")  # `(a + b - 1) / b`, where the remainder is meant to go
+_ALIKE, _LETTERS_APART = 0.8, 2  # of a misspelt name and the one that is meant
 MOST_CHOICES = 4  # outputs of one `$(…)`, each followed in a world of its own
 
 
@@ -59,8 +60,12 @@ class Shell:
         self, kind: str, place: Place, message: str, suggestion: str | None = None, severity: Severity = "warning"
     ) -> None:
         """Adds a finding, once."""
+        self.add(ShellFinding(kind, place, message, suggestion, severity))
+
+    def add(self, finding: ShellFinding) -> None:
+        """Adds a finding, once."""
         if len(self.findings) < MOST_FINDINGS:
-            self.findings.setdefault((kind, place, message), ShellFinding(kind, place, message, suggestion, severity))
+            self.findings.setdefault((finding.kind, finding.place, finding.message), finding)
 
     def limit(self, place: Place, what: str) -> None:
         """Adds the finding that something is beyond what is followed."""
@@ -122,10 +127,27 @@ def _advice_for_unset(name: str, world: World) -> str:
     """What to write for a variable that nobody sets."""
     if name.isdigit():
         return f"pass argument {name}, or write ${{{name}:?}} so that bash stops without it"
-    near = closest(name, [other for other in list(world.variables)[:MOST_NAMES] if other != name])
+    near = _misspelt(name, world)
     if near:
         return f"did you mean ${near}?"
     return f"set {name} before this line, or write ${{{name}:?set {name}}} so that bash stops without it"
+
+
+def _misspelt(name: str, world: World) -> str | None:
+    """The variable with a value that `name` is likely a slip of: $MODEL_PATH for $MODEL_PTH, not $VLLM_TP for $LLM."""
+    named = list(world.variables.items())[:MOST_NAMES]
+    folded = {
+        other.lower(): other
+        for other, variable in named
+        if other != name and _has_value(variable) and abs(len(other) - len(name)) <= _LETTERS_APART
+    }
+    near = get_close_matches(name.lower(), folded, n=1, cutoff=_ALIKE)
+    return folded[near[0]] if near else None
+
+
+def _has_value(variable: Var) -> bool:
+    parts = variable.scalar() or next(iter((variable.items or {}).values()), ())
+    return bool(parts) and not any(isinstance(part, Gap) and part.kind == "unset" for part in parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,3 +202,18 @@ def spread(parts: Parts, quoted: bool) -> list[Segment | None]:
     if not parts:
         return [Segment(None, True)] if quoted else []
     return [Segment(part, quoted, split=not quoted) for part in parts]
+
+
+def in_one(segments: list[Segment | None]) -> Parts:
+    """Parts of a text that is not split: a space between the items of `${a[@]}`, whatever IFS says."""
+    parts: list[Piece | Gap] = []
+    spaces = 0
+    for segment in segments:
+        spaces += segment is Break
+        if segment is None or segment.part is None:
+            continue
+        if spaces:
+            parts.append(Piece(" " * spaces, segment.part.place))
+            spaces = 0
+        parts.append(segment.part)
+    return (*parts, Piece(" " * spaces, parts[-1].place)) if spaces and parts else tuple(parts)

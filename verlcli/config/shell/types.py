@@ -37,6 +37,7 @@ class Piece:
     place: Place
     variable: str | None = None
     via: tuple[str, ...] = ()  # every name it came through, the one written in the word first
+    default: bool = False  # stands behind `:-`: whoever starts the script may choose another text
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,9 @@ class Launch:
     piped_to: str | None = None  # first program of the next part of the pipeline: "tee"
     pipefail: bool = False
     in_background: bool = False
-    takes_arguments: bool = False  # the script's own "$@" is part of it
+    takes_arguments: bool = False  # the script's own "$@" is part of it, or of what was meant for it
     wrapper: tuple[Word, ...] = ()  # what stands before python: `srun --nodes=2`, `ray job submit … --`
+    lost: tuple[Word, ...] = ()  # meant for the launch, and no words of it: behind a line that ends it too early
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +123,18 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class ShellFinding:
-    """Something in the script that does not do what it looks like; `kind` names it for machines."""
+    """Something in the script that does not do what it looks like; `kind` names it for machines.
+
+    `meant` and `received` are a value as written and as the program gets it, where bash takes quotes off.
+    """
 
     kind: str
     place: Place
     message: str
     suggestion: str | None = None
     severity: Severity = "warning"
+    meant: str = ""
+    received: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 from verlcli.config.verl.casts import Sweep
@@ -62,6 +63,7 @@ class Override:
         return self.package is not None or "/" in self.key
 
 
+@lru_cache(maxsize=4096)  # launches in two branches of a script share their words
 def parse_override(text: str) -> Override:
     """Read one override by the grammar of Hydra 1.3.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +17,14 @@ from verlcli.config.verl.entry import Chosen, Command, choose_entry
 from verlcli.config.verl.read_script_config import OwnConfig, config_folders, own_config
 from verlcli.config.verl.run import CommandLine, ScriptFacts, Setting, Variable, VerlRun
 from verlcli.config.verl.shell_codes import OTHER, SHELL_CODES
+from verlcli.config.verl.tokens import ValueSyntaxError
+from verlcli.config.verl.values import parse_value
 from verlcli.config.verl.words import place_at, read_word
 
 if TYPE_CHECKING:
     from verlcli.facts.verl import EntryPoint
 
-_NAME = re.compile(r"\$(\w+)")
-_MISSPELT = 0.8  # $MODEL_PTH for $MODEL_PATH, not $LLM for $VLLM_TP
+_REFERENCE = re.compile(r"\$\{[^}]*\}|\$\([^)]*\)|\$\w+|`[^`]*`|…")  # the last as findings shorten them
 _PINNED = re.compile(r"verl(?:\[[\w,-]*\])?==(?P<version>\d+(?:\.\d+)+)")
 
 
@@ -42,7 +42,8 @@ def read_script_runs(path: str, text: str, context: Context) -> tuple[list[VerlR
     script = read_script(text, path)
     reader = _Reader(path, script, context)
     runs = [run for launch in script.launches for run in reader.runs(launch)]
-    problems = [_problem_of(path, finding) for finding in script.findings] + reader.problems
+    findings = [finding for finding in script.findings if not _reads_alike(finding)]
+    problems = [_problem_of(path, finding) for finding in findings] + reader.problems
     if not runs and not any(problem.code in ("VRL331", "VRL332") for problem in problems):
         problems.append(_nothing(path))
     return runs, problems
@@ -60,12 +61,23 @@ def _problem_of(path: str, finding: ShellFinding) -> Problem:
     return problem.at(Place(path, finding.place.line, finding.place.column))
 
 
+def _reads_alike(finding: ShellFinding) -> bool:
+    """Whether Hydra reads a value without its inner quotes as it would with them: `['console']` is `[console]`."""
+    if not finding.meant:
+        return False
+    meant, received = (_REFERENCE.sub("x", text).partition("=")[2] for text in (finding.meant, finding.received))
+    try:
+        # By their spelling, in which 1 is neither 1.0 nor true.
+        return repr(parse_value(meant)) == repr(parse_value(received))
+    except ValueSyntaxError:
+        return False
+
+
 def _severity(finding: ShellFinding) -> Severity:
     """Whoever starts the script may set a variable that nobody sets in it, but hardly one that is misspelt."""
     if finding.kind != "unset" or finding.severity != "error":
         return finding.severity
-    names = [*_NAME.findall(finding.message)[:1], *_NAME.findall(finding.suggestion or "")[:1]]
-    return "error" if len(names) == 2 and SequenceMatcher(None, *names).ratio() > _MISSPELT else "warning"
+    return "error" if (finding.suggestion or "").startswith("did you mean") else "warning"
 
 
 class _Reader:
@@ -75,12 +87,11 @@ class _Reader:
         self.directives = {name: _variable(path, name, word) for name, word in script.directives.items()}
         self.problems: list[Problem] = []
         self.spaced = {find.place.line for find in script.findings if find.kind == "spaces_around_equals"}
-        self.cut = [find.place.line for find in script.findings if find.kind.endswith("continuation")]
 
     def runs(self, launch: Launch) -> Iterator[VerlRun]:
-        """The launch as a launch of verl; nothing when it starts something else."""
+        """The launch as a launch of verl, words that it lost included; nothing when it starts something else."""
         program = program_of(launch)
-        line = hydra_line(program.arguments, self.path)
+        line = hydra_line((*program.arguments, *launch.lost), self.path)
         words = [word for word in line.overrides if not self._cut_off(word)]
         readings = [(word, read_word(word, self.path, line.multirun)) for word in words]
         settings = tuple(reading.setting for _, reading in readings if reading.setting)
@@ -92,7 +103,7 @@ class _Reader:
             self.problems += [*line.problems, *(reading.problem for _, reading in readings if reading.problem)]
             # A word of which nothing is known may be any override.
             open_words = any(not reading.setting and not reading.problem for _, reading in readings)
-            more = open_words or launch.takes_arguments or self._loses_words(launch)
+            more = open_words or launch.takes_arguments
             yield self._run(launch, line, chosen, settings, more)
         elif chosen.code:
             self._remark(chosen, place)
@@ -100,10 +111,6 @@ class _Reader:
     def _cut_off(self, word: Word) -> bool:
         """Whether `key = value` left a word that is no override, which is reported as such."""
         return word.place.line in self.spaced and "=" not in word.text_as_run.strip("=")
-
-    def _loses_words(self, launch: Launch) -> bool:
-        """Whether the script has overrides that were meant for the launch and do not reach it."""
-        return any(launch.place.line <= line <= launch.words[-1].place.line + 1 for line in self.cut)
 
     def _command(self, module: str, line: HydraLine, settings: tuple[Setting, ...]) -> Command:
         from verlcli.facts.verl import DEFAULT_VERSION

@@ -112,9 +112,6 @@ class VerlRun:
         return self._get(key, ())
 
     def _get(self, key: str, seen: tuple[str, ...]) -> Any:
-        from verlcli.facts.verl import UNRESOLVED
-        from verlcli.facts.verl.interpolation import resolve
-
         setting = self._last.get(key)
         if setting is None and self.unseen:
             raise NotKnown(f"{self.unseen}, which may set {key}")
@@ -123,6 +120,11 @@ class VerlRun:
         raw = setting.value if setting else self._defaults[key]
         if raw is UNKNOWN:
             raise NotKnown(f"{self.name(key)} ({(setting and setting.reason) or 'known at run time only'})")
+        # Most values refer to nothing.
+        if not isinstance(raw, (str, list, dict)) or (isinstance(raw, str) and "${" not in raw and raw != "???"):
+            return raw
+
+        from verlcli.facts.verl.interpolation import UNRESOLVED, resolve
 
         def lookup(other: str) -> Any:
             return self._get(other, (*seen, key)) if self.has(other) else UNRESOLVED

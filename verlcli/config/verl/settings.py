@@ -29,6 +29,7 @@ class Setting:
         reason: why the value is not known, or which part of a path is not: the value then shows it as `$HOME/x`.
         via: shell variable or array that the whole override came through, key and all.
         inside: a mapping that was set as a whole has this key in it, so that it cannot be changed alone.
+        default: whoever starts the script may choose another value: `${NNODES:-2}`.
     """
 
     key: str
@@ -42,6 +43,7 @@ class Setting:
     reason: str = ""
     via: str | None = None
     inside: bool = False
+    default: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,20 +96,20 @@ SHELL_TEXTS = {
     Instead: sed -i 's/\\r$//' run.sh
     Source: Bash manual, quoting
     """,
-    "VRL310": """VRL310: a value without quotes is a pattern to bash.
+    "VRL310": """VRL310: a value without quotes is a pattern to bash, and patterns without a file are dropped.
 
-    Why: [a,b] and * stand for the names of files. As long as no file fits, bash leaves the word as it is; with nullglob
-        or a file of that name the override changes or vanishes.
-    Example: actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer]
+    Why: [a,b] and * stand for the names of files. After `shopt -s nullglob` bash leaves a word out that fits no file:
+        the override never reaches verl. After `shopt -s failglob` the launch does not start.
+    Example: shopt -s nullglob above actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer]
     Instead: single quotes around the whole word
     Source: Bash manual, filename expansion
     """,
     "VRL311": """VRL311: bash takes the quotes inside a list away.
 
-    Why: quotes that nobody quotes are for bash. Hydra receives the bare words, which is the same for plain names and
-        something else for texts with commas, spaces or numbers.
-    Example: trainer.logger=['console','wandb']
-    Instead: trainer.logger='["console","wandb"]'
+    Why: quotes that nobody quotes are for bash. Hydra receives the bare words, which is the same for plain names, where
+        nothing is said, and something else for texts with commas or colons, and for numbers that are meant as text.
+    Example: trainer.logger=["console","1"]
+    Instead: trainer.logger='["console","1"]'
     Source: Bash manual, quoting
     """,
     "VRL312": """VRL312: typographic quotes stand where plain ones are meant.

@@ -66,6 +66,7 @@ def read_word(word: Word, file: str, multirun: bool = False) -> Reading:
             _variable_at(word, found.offset),
             gap.reason if gap is not None and (value is UNKNOWN or open_part) else "",
             _variable_at(word, 0),
+            default=any(isinstance(part, Piece) and part.default for part in word.parts),
         )
     )
 

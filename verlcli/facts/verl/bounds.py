@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
+
+from verlcli.facts.verl.patterns import fits
 
 
 @dataclass(frozen=True)
@@ -133,4 +134,4 @@ _ROWS: tuple[tuple[str, Bounds], ...] = (
 @cache
 def bounds(key: str) -> Bounds | None:
     """Range of a key; None where none is known. Null is no number: check that first."""
-    return next((found for pattern, found in _ROWS if fnmatchcase(key, pattern)), None)
+    return next((found for pattern, found in _ROWS if fits(key, pattern)), None)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 
+from verlcli.facts.verl.patterns import fits
 from verlcli.facts.verl.trees import DEFAULT_VERSION, VERSIONS
 
 
@@ -222,7 +222,7 @@ def choices(key: str, version: str = DEFAULT_VERSION) -> Choices | None:
     Values are compared as text. Null is always another matter: it means "not set" wherever the default is null.
     """
     age = VERSIONS.index(version)
-    found = [row for row in _ROWS if fnmatchcase(key, row[0]) and VERSIONS.index(row[1]) <= age]
+    found = [row for row in _ROWS if fits(key, row[0]) and VERSIONS.index(row[1]) <= age]
     if not found:
         return None
     _, _, values, source, is_open, items = max(found, key=lambda row: VERSIONS.index(row[1]))

@@ -87,7 +87,7 @@ class KeyTree:
 
     def is_extra(self, key: str) -> bool:
         """Whether `+key=value` sets a field (or part of one) that the YAML does not show."""
-        return not self.has(key) and any(name == key or name.startswith(f"{key}.") for name in self.extras)
+        return key in self._extra_names and not self.has(key)
 
     def target(self, section: str) -> str | None:
         """Class that stands behind a section; see `rejects_unknown` for whether verl makes it."""
@@ -130,6 +130,11 @@ class KeyTree:
         if key in self.defaults:
             return handed_on and (self.defaults[key] is None or "${" in str(self.defaults[key]))
         return handed_on and (key in self._children or (name == "reward_kwargs" and parent in self._children))
+
+    @cached_property
+    def _extra_names(self) -> frozenset[str]:
+        """Fields of the dataclasses alone, and the sections that they stand in."""
+        return frozenset(name for key in self.extras for name in _self_and_parents(key))
 
     @cached_property
     def _children(self) -> dict[str, tuple[str, ...]]:

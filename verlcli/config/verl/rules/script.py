@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.run import VerlRun
-from verlcli.config.verl.settings import CommandLine
+from verlcli.config.verl.settings import UNKNOWN, CommandLine
 
 _NODES, _GPUS = "trainer.nnodes", "trainer.n_gpus_per_node"
 _FOLDER, _SAVE = "trainer.default_local_dir", "trainer.save_freq"
@@ -121,7 +121,10 @@ def ray_runs_on_all_nodes(run: VerlRun) -> Iterator[Verdict]:
     Instead: `ray start --head` on one node and `ray start --address=HEAD:6379` on the others before the launch
     Source: docs/start/multinode.rst
     """
-    if run.source != "script" or run.integer(_NODES) < 2 or _ray_starts(run) or _cluster_is_elsewhere(run):
+    nodes = run.setting(_NODES)
+    if run.source != "script" or nodes is None or nodes.default or _ray_starts(run) or _cluster_is_elsewhere(run):
+        return  # whoever starts the script with NNODES=2 knows of the nodes
+    if nodes.value is UNKNOWN or run.integer(_NODES) < 2:
         return
     message = f"{run.shown(_NODES)}, and this script does not start Ray: it has to run on all nodes already"
     yield Verdict("VRL323", (_NODES,), message, "see `ray status` on this node before the launch", "note")
