@@ -35,7 +35,6 @@ _FORMAT = "utils/dataset/rl_dataset.py raises 'Unsupported file format' for othe
 _BETAS = "the quotes reach Hydra, so that optim.betas is a text and betas[0] the character '['"
 _NAME = "rollout.name is ??? in the YAML and MISSING in RolloutConfig: MissingMandatoryValue"
 _PER_GPU = "engine_workers.py asserts micro_batch_size_per_gpu when use_dynamic_bsz is off"
-_CUT = "a comment behind a backslash ends the command, so that the launch has four overrides and every other default"
 _CHUNK = "agent_loop.py hands prompts.chunk(num_workers) out, and DataProto.chunk asserts equal chunks"
 _SYNC = "workers/config/rollout.py raises ValueError: mode 'sync' has been removed"
 
@@ -55,7 +54,6 @@ DECISIONS: tuple[Decision, ...] = (
         "verl/experimental/fully_async_policy/shell/dapo_7b_math_fsdp2_4_12.sh",
         "workers/engine_workers.py asserts mini_batch_size % dp == 0, here 512 over 12",
     ),
-    Decision("VRL210", "examples/ppo_trainer/run_deepseek7b_llm_pfppo.sh", _CUT),
     Decision("VRL210", "examples/rollout_correction/run_with_rollout_corr.sh", _PER_GPU, "v0.6.1:0.6.1"),
     Decision("VRL210", "*", _PER_GPU, "v0.5.0:0.9.1"),
     Decision(
@@ -64,7 +62,6 @@ DECISIONS: tuple[Decision, ...] = (
         "of all entry points main_ppo.py alone calls migrate_legacy_reward_impl; this one is fully_async_main.py",
         "v0.7.1:0.7.1",
     ),
-    Decision("VRL232", "examples/ppo_trainer/run_deepseek7b_llm_pfppo.sh", _CUT),
     Decision(
         "VRL236",
         "examples/ppo_trainer/run_qwen2-7b_rm_seq_balance_fused_kernels.sh",
@@ -106,7 +103,6 @@ DECISIONS: tuple[Decision, ...] = (
         "recipe/qat/run_qwen3_30b_w4a16_megatron*.sh",
         "no file below verl/ reads algorithm.filter_groups in 0.7 and 0.8, and the script starts main_ppo itself",
     ),
-    Decision("VRL225", "recipe/entropy/*.sh", _FORMAT),
     Decision("VRL225", "verl/experimental/one_step_off_policy/shell/grpo_qwen3_8b_gsm8k_fsdp2_8_8_npu.sh", _FORMAT),
 )
 

@@ -38,6 +38,8 @@ def test_code_with_several_rules_explains_each() -> None:
     [
         ("rollout.n", ["takes    a whole number, at least 1", "default  8", "actor_rollout_ref.rollout.n"]),
         ("algorithm.kl_in", ["takes    loss or reward"]),
+        ("data.train_batch_size", ["default  null", "default  1024", "in a config of verlcli"]),
+        ("trainer.nnodes=4", ["trainer.nnodes: key of verl", "distributed.nnodes"]),
         ("rollout", ["takes    a section", "temperature"]),
         ("actor_rollout_ref.rollout.max_num_seqs", ["1024 (0.5.0 to 0.8.0), 256 (0.9.0 to main)"]),
         ("+actor_rollout_ref.rollout.name", ["none: it has to be given", "vllm", "rollout.name in a config"]),
@@ -57,7 +59,13 @@ def test_key_says_what_it_takes_and_what_became_of_it(key: str, words: list[str]
 
 
 @pytest.mark.parametrize(
-    ("topic", "advice"), [("VRL999", "near: VRL"), ("rollout.nn", "did you mean"), ("zzz.qqq", "verl schema config")]
+    ("topic", "advice"),
+    [
+        ("VRL999", "near: VRL"),
+        ("rollout.nn", "did you mean"),
+        ("actor_rollout_ref.actor.ppo_mini_batchsize", "actor_rollout_ref.actor.ppo_mini_batch_size"),
+        ("zzz.qqq", "verl schema config"),
+    ],
 )
 def test_what_is_neither_code_nor_key_gets_advice(topic: str, advice: str) -> None:
     result = run(topic)

@@ -195,3 +195,43 @@ def test_a_check_of_a_script_loads_neither_torch_nor_hydra_nor_ray() -> None:
     check = "assert not {'torch', 'transformers', 'hydra', 'omegaconf', 'ray', 'verl', 'rich'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", f"{code}; {check}"], capture_output=True, text=True)
     assert (done.stderr, done.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("missing.sh", "no such file"), ("folder", "is a directory"), ("nothing", "no preset 'nothing'")],
+)
+def test_what_is_no_file_is_named_as_what_it_is(name: str, words: str) -> None:
+    Path("folder").mkdir()
+    result = run(name)
+    assert result.exit_code == 2
+    assert words in result.stdout
+
+
+def test_text_of_another_encoding_says_so() -> None:
+    Path("wide.yaml").write_bytes("a: 1".encode("utf-16"))
+    assert "UTF-16" in run("wide.yaml").stdout
+
+
+def test_an_empty_stdin_is_named_by_its_name() -> None:
+    result = CliRunner().invoke(app, ["validate", "-"], input="")
+    assert result.exit_code == 2
+    assert result.stdout.startswith("<stdin> error VRL000")
+
+
+def test_a_version_without_a_table_says_which_one_stands_in() -> None:
+    assert "checked as 0.9.1" in run("good.yaml", "--verl-version", "0.9.2").stderr
+    assert run("good.yaml", "--verl-version", "0.9.1").stderr == ""
+
+
+def test_what_was_not_checked_is_no_annotation() -> None:
+    Path("run.sh").write_text(SCRIPT)
+    assert "not checked" in run("run.sh").stdout
+    assert "not checked" not in run("run.sh", "--format", "github").stdout
+
+
+def test_a_script_is_no_config() -> None:
+    Path("run.sh").write_text(SCRIPT)
+    result = CliRunner().invoke(app, ["plan", "./run.sh"])
+    assert result.exit_code == 2
+    assert "verl import" in result.stderr

@@ -20,7 +20,9 @@ def import_launch(
     source: Annotated[
         str, typer.Argument(metavar="SCRIPT", help="Launch script or Hydra YAML of verl; - reads stdin.")
     ],
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default: stdout.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default, and -: stdout.")
+    ] = None,
     launch: Annotated[
         int | None, typer.Option(metavar="N", help="Which launch of the script, from the top; default: the last.")
     ] = None,
@@ -42,6 +44,7 @@ def import_launch(
     from verlcli.facts.verl.versions import nearest_version
 
     version = nearest_version(verl_version) if verl_version else None
+    output = None if output == Path("-") else output
     found = read_launch(source, launch, Context(verl_version=version))
     imported = import_run(found.run)
     folder = output.absolute().parent if output else Path.cwd()

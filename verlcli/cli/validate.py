@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from verlcli.cli.completion import complete_config, complete_version
-from verlcli.cli.console import log, write, write_json
+from verlcli.cli.console import log, warn, write, write_json
 from verlcli.cli.options import ClusterOption, Json, Overrides
 
 if TYPE_CHECKING:
@@ -80,7 +80,10 @@ def _context(cluster: str | None, verl_version: str | None, *, data: bool) -> Co
     if verl_version is not None:
         from verlcli.facts.verl.versions import nearest_version
 
-        verl_version = nearest_version(verl_version)
+        known = nearest_version(verl_version)
+        if known != verl_version:
+            warn(f"verl {verl_version} has no table of its own: checked as {known}")
+        verl_version = known
     if cluster is None:
         return Context(verl_version=verl_version, read_data=_read_data if data else None)
     from verlcli.facts import parse_cluster

@@ -30,12 +30,12 @@ def check_file(path: str, overrides: Sequence[str] = (), context: Context | None
         ConfigError: it cannot be read at all.
     """
     from verlcli.config.load import load_config
-    from verlcli.config.presets import is_preset_name
+    from verlcli.config.presets import is_preset_name, preset_names
 
     context = context or Context()
     if path == "-":
         return _standard_input(overrides, context)
-    if not is_preset_name(path) or os.path.isfile(path):
+    if not is_preset_name(path) or (path not in preset_names() and os.path.lexists(path)):
         text = read_text(path)
         kind = kind_of(path, text)
         if kind != "ours":
@@ -65,6 +65,8 @@ def read_text(path: str) -> str:
 def _decoded(data: bytes, name: str) -> str:
     if len(data) > MAX_BYTES:
         raise ConfigError("larger than 1 MiB, which no launch needs", where=name, fix="is this really the file?")
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ConfigError("UTF-16 text", where=name, fix="save it as UTF-8")
     if b"\0" in data:
         raise ConfigError("a binary file, not text", where=name, fix="is this really the file?")
     return data.decode("utf-8", errors="replace")
@@ -80,7 +82,11 @@ def _standard_input(overrides: Sequence[str], context: Context) -> list[Problem]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "stdin.yaml"
         file.write_text(text, encoding="utf-8")
-        problems = load_config([file], overrides, context=context).problems
+        try:
+            problems = load_config([file], overrides, context=context).problems
+        except ConfigError as error:
+            where = (error.where or STDIN).replace(str(file), STDIN)
+            raise ConfigError(error.message, where=where, fix=error.fix) from None
         return [_renamed(problem, str(file)) for problem in problems]
 
 

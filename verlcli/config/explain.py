@@ -9,7 +9,7 @@ from typing import Any
 
 from verlcli.config.codes import Code, all_codes
 from verlcli.config.keys import accepts, schema_at
-from verlcli.config.verl.about import about_key, verl_keys_of
+from verlcli.config.verl.about import about_key, near_key, verl_keys_of
 from verlcli.config.wording import any_of, better_key
 from verlcli.errors import ConfigError
 
@@ -23,11 +23,12 @@ def explain(topic: str) -> dict[str, Any]:
     Raises:
         ConfigError: neither a code nor a key.
     """
+    topic = topic.partition("=")[0].strip()  # pasted from a command line
     codes = all_codes().get(topic.upper())
     if codes is not None:
         return _document(topic, codes=[code.to_json() for code in codes])
     key = _our_key(topic)
-    verl_key = None if key else about_key(topic.lstrip("+~"))
+    verl_key = about_key(topic.lstrip("+~"), trainer_only=key is not None)
     if key or verl_key:
         return _document(topic, key=key, verl_key=verl_key)
     raise ConfigError(f"'{topic}' is no code and no key", fix=_advice(topic))
@@ -41,6 +42,9 @@ def _advice(topic: str) -> str:
     if topic.upper().startswith("VRL"):
         close = get_close_matches(topic.upper(), all_codes(), n=3)
         return f"near: {', '.join(close)}" if close else "`verl validate` prints the codes"
+    verl = near_key(topic.lstrip("+~"))
+    if verl is not None:
+        return f"did you mean {verl}?"
     better = better_key(tuple(topic.split(".")))
     return better or "see the keys with `verl schema config`, verl's own in its documentation"
 
@@ -115,5 +119,6 @@ def _key_lines(key: dict[str, Any]) -> Iterator[str]:
 
 
 def _verl_lines(key: dict[str, Any]) -> Iterator[str]:
-    yield f"{key['key']}: key of verl"
+    known = any(name == "versions" for name, _ in key["facts"])
+    yield f"{key['key']}: {'key' if known else 'no key'} of verl"
     yield from (f"{name:<9}{text}" for name, text in key["facts"])

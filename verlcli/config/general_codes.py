@@ -47,6 +47,13 @@ GENERAL: tuple[str, ...] = (
           total_steps: 200
     Instead: keep the one that is meant
     """,
+    """VRL135: a key and its counterpart under `verl:` contradict each other.
+
+    Why: what stands under `verl:` is handed to verl as it is, and wins over the key that is translated to the same; the
+        plan would show the one, and verl run with the other.
+    Example: `rollout: {n: 8}` with `verl: {actor_rollout_ref: {rollout: {n: 4}}}`
+    Instead: `rollout: {n: 4}`
+    """,
     """VRL007: `${...}` is not expanded.
 
     Why: configs hold values, not shell variables; the text would be taken as it stands, as a path or a name.

@@ -21,6 +21,7 @@ from verlcli.config.wording import shown as in_words
 from verlcli.errors import ConfigError
 
 MAX_BYTES = 1 << 20
+_SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where PyYAML was built with it
 
 
@@ -61,6 +62,12 @@ def load_document(path: str | os.PathLike[str], *, name: str | None = None) -> D
     """
     shown = name or os.fspath(path)
     text = _read(Path(path), shown)
+    if os.fspath(path).endswith(_SCRIPTS) or text.startswith("#!"):
+        raise ConfigError(
+            "a shell script, not a config",
+            where=shown,
+            fix="`verl validate` checks it, `verl import` makes a config of it",
+        )
     tree = _parse(text, shown)
     if tree.root is None or (tree.root.kind == "scalar" and tree.root.value is None):
         raise ConfigError("the file is empty", where=shown, fix="write at least one section, such as `model:`")

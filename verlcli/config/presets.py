@@ -12,6 +12,7 @@ from verlcli.config.loader import load_document
 from verlcli.errors import ConfigError
 from verlcli.resources import presets_dir, schema_path
 
+_FILES = (".yaml", ".yml", ".json", ".sh", ".bash", ".slurm", ".sbatch")
 EDITOR_HEADER = "yaml-language-server:"
 
 
@@ -36,9 +37,9 @@ def preset_path(name: str) -> Path:
 
 
 def is_preset_name(source: str) -> bool:
-    """Whether `source` is meant as a preset's name: no YAML suffix and no path separator."""
+    """Whether `source` is meant as a preset's name: no suffix of a config or a script, and no path separator."""
     separators = [os.sep, os.altsep or os.sep]
-    return not source.endswith((".yaml", ".yml", ".json")) and not any(part in source for part in ["/", *separators])
+    return not source.endswith(_FILES) and not any(part in source for part in ["/", *separators])
 
 
 def describe(path: Path) -> str:

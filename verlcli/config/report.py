@@ -32,9 +32,9 @@ def text_report(problems: Sequence[Problem]) -> str:
 def _lines(problem: Problem, *same: Problem) -> list[str]:
     if len(same) < _MANY:
         return [line for each in (problem, *same) for line in (str(each), *_others(each))]
-    listed = ", ".join(str(each.line) if each.line else each.origin or "" for each in same[:_MOST])
+    listed = ", ".join(f"{each.line or each.origin or ''} {each.path}".strip() for each in same[:_MOST])
     more = f" and {len(same) - _MOST} more" if len(same) > _MOST else ""
-    return [str(problem), *_others(problem), f"    the same {len(same)} times more, on line {listed}{more}"]
+    return [str(problem), *_others(problem), f"    the same {len(same)} times more: {listed}{more}"]
 
 
 def _others(problem: Problem) -> list[str]:
@@ -60,8 +60,8 @@ def json_report(problems: Sequence[Problem]) -> dict[str, Any]:
 
 
 def github_report(problems: Sequence[Problem]) -> str:
-    """GitHub workflow commands, one line a problem; empty without problems."""
-    return "\n".join(_annotation(problem) for problem in problems)
+    """GitHub workflow commands, one line a problem; empty without problems. What was not checked is no annotation."""
+    return "\n".join(_annotation(problem) for problem in problems if not problem.unchecked)
 
 
 def has_errors(problems: Sequence[Problem]) -> bool:

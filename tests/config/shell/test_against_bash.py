@@ -169,6 +169,12 @@ SNIPPETS = {
     "time": "time python3 m a",
     "trap and set": "set -euo pipefail; trap 'echo bye' EXIT; python3 m a",
     "numbers as words": "python3 m 1 2>/dev/null 3 4",
+    "items in one value": "a=(p 'q r' '' s); A=\"${a[@]}\"; B=${a[@]}; C=\"${a[*]}\"; D=${a[*]}; E=\"x${a[@]}y\"; "
+    'F=${Z:-"${a[@]}"}; declare G="${a[@]}"; python3 m "$A" "$B" "$C" "$D" "$E" "$F" "$G" $A x$B',
+    "items in one value, other IFS": "a=(p 'q r' s ''); IFS=,; A=\"${a[@]}\"; B=${a[@]}; C=\"${a[*]}\"; D=${a[*]}; "
+    'E=$a; unset IFS; python3 m "$A" "$B" "$C" "$D" "$E"; set -- 1 "2 3"; F=$@; G="$*"; python3 n "$F" "$G" $F',
+    "items in a here-document": 'a=(p q); X=$(cat <<EOF\n${a[@]}-${a[*]}\nEOF\n); python3 m "$X"',
+    "items in a case": "a=(p q); case ${a[@]} in 'p q') python3 m;; esac",
     "semicolons in a line": "A=1;B=2;python3 m $A$B;python3 n",
 }  # fmt: skip
 

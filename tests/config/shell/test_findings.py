@@ -84,7 +84,7 @@ def test_division_by_zero() -> None:
 def test_spaces_behind_a_backslash() -> None:
     finding = one("python3 -m x a.b=1 \\  \n  c.d=2 \\\n  e.f=3\necho done", "continuation")
     assert finding.place == Place(1, 20)
-    assert "`c.d=2`, `e.f=3` never reach python" in finding.message
+    assert "`c.d=2`, `e.f=3` never reach python; the rest is checked as if they did" in finding.message
 
 
 def test_comment_between_continued_lines() -> None:
@@ -152,10 +152,68 @@ def test_list_without_quotes_around_it() -> None:
     assert found('A=(trainer.logger=["console"])', "unquoted_list")[0].place == Place(1, 4)
 
 
-def test_pattern_without_quotes_around_it() -> None:
-    assert one("python3 -m x a.b=[1,2]", "unquoted_glob").place == Place(1, 14)
-    assert one("python3 -m x a.b=/d/*.parquet", "unquoted_glob").severity == "note"
-    assert found("python3 -m x 'a.b=[1,2]' c.d=\"*\"", "unquoted_glob") == []
+@pytest.mark.parametrize(("option", "effect"), [("nullglob", "drops it"), ("failglob", "stops here")])
+def test_pattern_without_quotes_where_bash_does_not_leave_it_as_it_is(option: str, effect: str) -> None:
+    finding = one(f"shopt -s {option}\npython3 -m x a.b=[1,2]", "unquoted_glob")
+    assert (finding.place, finding.severity) == (Place(2, 14), "warning")
+    assert f"`a.b=[1,2]` is a pattern to bash, which {effect} with {option}" in finding.message
+    assert found(f"shopt -s {option}\npython3 -m x 'a.b=[1,2]' c.d=\"*\"", "unquoted_glob") == []
+
+
+@pytest.mark.parametrize("line", ["", "# shopt -s nullglob", "shopt -u nullglob", "shopt -s extglob; echo nullglob"])
+def test_pattern_without_quotes_stays_as_it_is(line: str) -> None:
+    assert found(f"{line}\npython3 -m x a.b=[1,2] c.d=/d/*.parquet", "unquoted_glob") == []
+
+
+def test_misspelling_is_near_and_has_a_value() -> None:
+    assert "did you mean" not in (one("VLLM_TP=2\npython3 m a=$LLM", "unset").suggestion or "")
+    assert "did you mean" not in (one("MODEL_PATH=$NOPE\npython3 m a=$MODEL_PTH", "unset").suggestion or "")
+    assert "did you mean" not in (one("DATA_PATHS_ALL=2\npython3 m a=$DATA_PATHS", "unset").suggestion or "")
+    assert one("model_path=x\npython3 m a=$MODEL_PATH", "unset").suggestion == "did you mean $model_path?"
+    assert one("GPU_IDS=(0 1)\npython3 m a=$GPU_ID", "unset").suggestion == "did you mean $GPU_IDS?"
+
+
+def lost(script: str) -> list[str | None]:
+    (launch,) = read_script(script).launches
+    return [word.text for word in launch.lost]
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("N=2\npython3 -m x a.b=1 \\ \n  c.d=$N \\\n  'e.f=3 4'\necho", ["c.d=2", "e.f=3 4"]),
+        ("python3 -m x a.b=1 \\\n  # lr\n  c.d=2 2>&1 | tee log", ["c.d=2"]),
+        ("python3 -m x a.b=1 \\\n\n  c.d=2", ["c.d=2"]),
+        ('E=(c.d=2 e.f=3)\npython3 -m x a.b=1\n  +g.h=1 \\\n  "${E[@]}"', ["+g.h=1", "c.d=2", "e.f=3"]),
+        ("python3 -m x a.b = 5 c.d=1", ["a.b=5"]),
+        ("python3 -m x a.b= 5", ["a.b=5"]),
+        ("python3 -m x a.b ='5 6'", ["a.b=5 6"]),
+        ("python3 -m x a.b=1 \\\n  c.d=2\n\necho done", []),
+    ],
+)
+def test_words_that_get_lost_are_kept_apart_from_those_of_bash(script: str, words: list[str]) -> None:
+    assert lost(script) == words
+
+
+def test_lost_words_have_their_places_and_hand_arguments_on() -> None:
+    (launch,) = read_script("N=2\npython3 -m x a.b=1 \\ \n  c.d=$N \\\n  $@").launches
+    assert [launch.lost[0].place_of(at) for at in (0, 4)] == [Place(3, 3), Place(1, 3)]
+    assert launch.takes_arguments
+    assert [word.text for word in launch.words] == ["python3", "-m", "x", "a.b=1", " "]
+
+
+def test_lost_words_are_looked_at_like_others() -> None:
+    script = "python3 -m x a.b=1 \\ \n  c.d=$NOPE \\\n  e.f="
+    assert one(script, "unset").place == Place(2, 7)
+    assert one(script, "empty").place == Place(3, 3)
+
+
+def test_a_loop_that_only_waits_has_nothing_to_follow() -> None:
+    waiting = "for i in $(seq 1 600); do\n  if [ -f ready ]; then break; fi\n  sleep 1\ndone\npython3 -m x"
+    assert found(waiting, "limit") == []
+    finding = one(waiting.replace("sleep 1", "A+=(k=$i)"), "limit")
+    assert (finding.place, "600 passes" in finding.message) == (Place(1, 1), True)
+    assert found(waiting.replace("sleep 1", "python3 n $i"), "limit") != []
 
 
 def test_windows_line_ends() -> None:
@@ -194,13 +252,13 @@ def test_syntax_error() -> None:
 
 
 def test_findings_come_in_the_order_of_the_script() -> None:
-    findings = read_script("X = 1\npython3 -m x a=$NO b=$((1/0))\npython3 -m y c=[1]").findings
+    findings = read_script("X = 1\npython3 -m x a=$NO b=$((1/0))\npython3 -m y c=['1']").findings
     assert [finding.place.line for finding in findings] == sorted(finding.place.line for finding in findings)
     assert [finding.kind for finding in findings] == [
         "spaces_around_equals",
         "unset",
         "division_by_zero",
-        "unquoted_glob",
+        "unquoted_list",
     ]
 
 

@@ -46,7 +46,30 @@ def test_item_of_an_array_has_its_own_place() -> None:
 
 def test_place_of_a_default_is_where_the_default_stands() -> None:
     word = only("N=${NODES:-2}\npython3 m n=$N").words[2]
-    assert word.parts[1] == Piece("2", Place(1, 12), "N", ("N", "NODES"))
+    assert word.parts[1] == Piece("2", Place(1, 12), "N", ("N", "NODES"), default=True)
+
+
+@pytest.mark.parametrize(
+    ("script", "default"),
+    [
+        ("python3 m n=${N:-2}", True),
+        (": ${N:=2}; python3 m n=$N", True),
+        ("D=2; python3 m n=${N-$D}", True),
+        ("N=2; python3 m n=${N:-3}", False),
+        ("python3 m n=2", False),
+        ("N=1; python3 m n=${N:+2}", False),
+    ],
+)
+def test_what_stands_behind_a_default_is_marked(script: str, default: bool) -> None:
+    part = only(script).words[-1].parts[-1]
+    assert isinstance(part, Piece)
+    assert part.default is default
+
+
+def test_items_in_one_value_keep_their_places() -> None:
+    words = only('A=(a.b=1\n  c.d=2)\nB="${A[@]}"\npython3 m $B').words[2:]
+    assert [word.text for word in words] == ["a.b=1", "c.d=2"]
+    assert [word.place_of(0) for word in words] == [Place(1, 4), Place(2, 3)]
 
 
 def test_place_behind_a_line_end_inside_a_value() -> None:

@@ -221,6 +221,48 @@ def test_findings_of_the_shell_reader_have_codes_of_their_own() -> None:
     assert "MODEL_PATH" in problems[0].sentence
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("['console','wandb']", False),
+        ('["console","wandb"]', False),
+        ("{a:'b',c:\"d\"}", False),
+        ('["$LOGGER","$LOGGER"]', False),
+        ("['console','1']", True),
+        ("['1e-6']", True),
+        ("['true']", True),
+        ("['a,b']", True),
+        ("['a:b','c d']", False),
+        ("['a(b']", True),
+    ],
+)
+def test_inner_quotes_are_missed_only_where_hydra_needs_them(value: str, said: bool) -> None:
+    _, problems = read(f"LOGGER=console\n{MAIN} trainer.logger={value}\n")
+    assert [problem.code for problem in problems if problem.code == "VRL311"] == ["VRL311"] * said
+
+
+def test_lost_words_are_settings_of_the_launch() -> None:
+    runs, problems = read(f"{MAIN} trainer.nnodes=2 \\ \n  trainer.save_freq=7 \\\n  trainer.logger=a,b\n")
+    assert runs[0].get("trainer.save_freq") == 7
+    assert runs[0].value_place("trainer.save_freq").line == 2
+    assert not runs[0].takes_arguments
+    assert [(problem.code, problem.line) for problem in problems] == [("VRL305", 1), ("VRL334", 3)]
+
+
+def test_spaces_around_the_sign_do_not_hide_the_value() -> None:
+    runs, problems = read(f"{MAIN} trainer.nnodes = 2 trainer.save_freq= 7\n")
+    assert [(setting.key, setting.value) for setting in runs[0].settings][-2:] == [
+        ("trainer.nnodes", 2),
+        ("trainer.save_freq", 7),
+    ]
+    assert [problem.code for problem in problems] == ["VRL307", "VRL307"]
+
+
+@pytest.mark.parametrize(("value", "default"), [("${NNODES:-2}", True), ("2", False)])
+def test_a_default_of_the_script_is_known_as_one(value: str, default: bool) -> None:
+    assert one(f"N={value}\n{MAIN} trainer.nnodes=$N\n").settings[0].default is default
+
+
 def test_every_shell_code_is_explained_and_no_two_kinds_share_one() -> None:
     assert len(set(SHELL_CODES.values())) == len(SHELL_CODES)
     assert set(SHELL_CODES.values()) < set(SHELL_TEXTS)

@@ -36,13 +36,14 @@ EXPECTED = {
     ],
     "easy_r1.sh": [(4, "warning", "VRL331")],
     "head_and_workers.sh": [
+        *[(9, "note", "VRL265")] * 5,
         (9, "note", "VRL277"),
         (10, "error", "VRL232"),
         (18, "error", "VRL263"),
     ],
     "lost_backslash.sh": [
         (2, "warning", "VRL324"),
-        (4, "warning", "VRL210"),
+        (4, "error", "VRL210"),
         (4, "note", "VRL277"),
         (7, "warning", "VRL233"),
         (10, "error", "VRL305"),  # a space behind the backslash
@@ -55,6 +56,7 @@ EXPECTED = {
         (25, "error", "VRL322"),
     ],
     "old_keys.sh": [
+        *[(6, "note", "VRL265")] * 8,
         (6, "note", "VRL277"),
         (14, "error", "VRL263"),
         (15, "error", "VRL240"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from verlcli.config.problems import Severity
 from verlcli.config.rules._base import Verdict
 from verlcli.config.types import Config
 
@@ -48,11 +49,16 @@ def data_is_named(config: Config) -> Iterator[Verdict]:
     Instead: `data: {train_files: train.parquet}` or `data: {source: arithmetic}`
     """
     if not config.data.train_files and config.data.source is None:
+        # verl has a default path; whoever left it out of a launch script may mean it.
+        severity: Severity = "warning" if config.backend == "verl" else "error"
         yield Verdict(
             "VRL005",
             ("data.train_files", "data.source"),
             "no data: neither data.train_files nor data.source is set",
-            "set data.train_files to parquet, arrow or JSONL files, or data.source: arithmetic",
+            "set data.train_files to parquet files"
+            if config.backend == "verl"
+            else "set data.train_files to parquet, arrow or JSONL files, or data.source: arithmetic",
+            severity,
         )
 
 

@@ -76,7 +76,10 @@ def _of_interest(words: tuple[Word, ...]) -> bool:
     name = base_name(words[0])
     second = words[1].text if len(words) > 1 else ""
     modules = [word.text for word in words[1:4]]
-    return second in _OF_INTEREST.get(name, ()) or (bool(PYTHON.match(name)) and modules[:2] == ["-m", "pip"])
+    if second in _OF_INTEREST.get(name, ()) or (bool(PYTHON.match(name)) and modules[:2] == ["-m", "pip"]):
+        return True
+    # Slurm, containers and ssh start Ray as well: `srun … ray start --head`, `ssh node "ray start …"`.
+    return "ray start" in " ".join(word.text_as_run for word in words)
 
 
 def _print(call: Call, name: str) -> None:

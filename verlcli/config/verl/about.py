@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from verlcli.config.wording import any_of, shown
@@ -13,10 +14,33 @@ if TYPE_CHECKING:
 TRAINER = "main_ppo"
 
 
-def about_key(key: str) -> dict[str, Any] | None:
-    """`{"key": ..., "facts": [[word, sentence], ...]}`; None for a key that no version, fork or patch ever had."""
+def about_key(key: str, *, trainer_only: bool = False) -> dict[str, Any] | None:
+    """`{"key": ..., "facts": [[word, sentence], ...]}`; None for a key that no version, fork or patch ever had.
+
+    With `trainer_only` only for a key that verl's trainer itself has.
+    """
+    if trainer_only and not _of_trainer(key):
+        return None
     facts = [list(fact) for fact in _facts(key)]
     return {"key": key, "facts": facts} if facts else None
+
+
+def near_key(key: str) -> str | None:
+    """The key of verl's trainer that a misspelt one resembles; None when none is near, or its section is not verl's."""
+    from verlcli.facts.verl import key_tree
+
+    tree = key_tree()
+    section = key.partition(".")[0]
+    if "." not in key or not tree.is_section(section):
+        return None
+    close = get_close_matches(key, tree.keys(), n=1, cutoff=0.85)
+    return close[0] if close else None
+
+
+def _of_trainer(key: str) -> bool:
+    from verlcli.facts.verl import which_versions
+
+    return bool(which_versions(key, TRAINER))
 
 
 def _facts(key: str) -> Iterator[tuple[str, str]]:

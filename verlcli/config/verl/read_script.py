@@ -101,8 +101,8 @@ class _Reader:
         place = Place(self.path, launch.place.line, launch.place.column)
         if chosen.entry is not None:
             self.problems += [*line.problems, *(reading.problem for _, reading in readings if reading.problem)]
-            # A word of which nothing is known may be any override.
-            open_words = any(not reading.setting and not reading.problem for _, reading in readings)
+            # A word of which nothing is known may be any override; one that is a blank is none.
+            open_words = any(word.gaps and not reading.setting and not reading.problem for word, reading in readings)
             more = open_words or launch.takes_arguments
             yield self._run(launch, line, chosen, settings, more)
         elif chosen.code:

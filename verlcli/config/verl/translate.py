@@ -56,12 +56,14 @@ class Translation:
         told: in the order of our schema, then what stands under `verl:`.
         left_out: keys of ours that a file, a preset or a user set and that verl has no counterpart for.
         place: of the config as a whole.
+        twice: keys of ours that somebody set and that a key under `verl:` contradicts, each with that key.
     """
 
     tree: KeyTree
     told: tuple[Told, ...]
     left_out: tuple[str, ...]
     place: Place
+    twice: tuple[tuple[str, str], ...] = ()
 
 
 def translate(config: Resolved | Loaded, version: str | None = None) -> Translation:
@@ -87,12 +89,12 @@ def translate(config: Resolved | Loaded, version: str | None = None) -> Translat
         kept=dict(leaves),
     )
     given = _given(view)
-    told = _settled(given, leaves, origins)
+    told = tuple(_settled(given, leaves, origins))
     covered = {key for pair in PAIRS if pair.carries(view) for key in pair.ours}
     names = map(dotted, known_keys())
     asked = [key for key in names if _origin(origins, key).kind != "default" and not view.based(key)]
     left_out = [key for key in asked if key not in covered and _matters(view, key)]
-    return Translation(tree, tuple(told), tuple(left_out), _place(origins))
+    return Translation(tree, told, tuple(left_out), _place(origins), tuple(_twice(given, told, view)))
 
 
 def run_of_config(config: Resolved | Loaded, context: Context) -> VerlRun:
@@ -164,6 +166,14 @@ def _settled(
         origin = _origin(origins, f"verl.{key}")
         if not _is_base(origin):
             yield Told(key, value, f"verl.{key}", origin)
+
+
+def _twice(given: list[Given], told: tuple[Told, ...], view: View) -> Iterator[tuple[str, str]]:
+    kept = {each.key: each.value for each in told if each.ours.startswith("verl.")}
+    for each in given:
+        said = view.said(each.ours) and not each.follows
+        if said and each.key in kept and not equal(kept[each.key], each.value):
+            yield each.ours, each.key
 
 
 def _origin(origins: Mapping[str, tuple[Origin, ...]], key: str) -> Origin:

@@ -81,9 +81,27 @@ def test_ray_start_with_too_few_gpus(find: Find) -> None:
 def test_several_nodes_want_a_ray_that_runs(find: Find) -> None:
     problems = find(f"{MAIN} trainer.nnodes=2\n")
     assert [(problem.code, problem.severity) for problem in problems] == [("VRL323", "note")]
-    assert not find(f"ray start --head\n{MAIN} trainer.nnodes=2\n")
+    for start in ("ray start", "srun -w $NODE apptainer run $IMAGE \\\n  ray start", "/opt/ray/bin/ray start"):
+        assert not find(f"{start} --head\n{MAIN} trainer.nnodes=2\n")
+    assert not find(f'ssh $NODE "ray start --head"\n{MAIN} trainer.nnodes=2\n')
+    assert find(f"ray stop\necho ray start\n{MAIN} trainer.nnodes=2\n")
     assert not find(f"ray job submit -- {MAIN} trainer.nnodes=2\n")
     assert not find(f"{MAIN} trainer.nnodes=1\n")
+
+
+@pytest.mark.parametrize("nodes", ["${NNODES:-2}", "$1", "${1:-2}", "$NOT_SET", "$(cat nodes)"])
+def test_whoever_chooses_the_nodes_knows_of_ray(find: Find, nodes: str) -> None:
+    text = f"{MAIN} trainer.nnodes={nodes} trainer.default_local_dir=/shared\n"
+    assert not [problem for problem in find(text) if problem.code == "VRL323"]
+
+
+def test_a_job_of_slurm_is_as_large_as_its_directives_say(find: Find) -> None:
+    keys = "trainer.nnodes=$SLURM_NNODES trainer.n_gpus_per_node=${SLURM_GPUS_ON_NODE:-2}"
+    text = f"#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:8\n{MAIN} {keys}\n"
+    assert [problem.code for problem in find(text)] == ["VRL323"]
+    # Without a directive the default holds.
+    found = find(text.replace("#SBATCH --gres=gpu:8", "export CUDA_VISIBLE_DEVICES=0"))
+    assert "shows 1 of the 2 GPUs" in next(problem.message for problem in found if problem.code == "VRL321")
 
 
 def test_num_cpus_cannot_go_with_a_ray_that_runs(find: Find) -> None:

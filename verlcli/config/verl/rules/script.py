@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.rules._base import VerlRule, rule
@@ -14,6 +15,11 @@ _NODES, _GPUS = "trainer.nnodes", "trainer.n_gpus_per_node"
 _FOLDER, _SAVE = "trainer.default_local_dir", "trainer.save_freq"
 _ADDRESS, _CPUS = "ray_kwargs.ray_init.address", "ray_kwargs.ray_init.num_cpus"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+# Directives of which the first that is a number counts, the key that has to fit it, and what both count.
+_DIRECTIVES = (
+    (("nodes",), _NODES, "nodes"),
+    (("gpus-per-node", "gres", "gpus-per-task"), _GPUS, "GPUs a node"),
+)
 _FOR_WORKERS = ("VLLM_", "NCCL_", "PYTORCH_", "HF_", "SGLANG_")
 
 
@@ -28,12 +34,10 @@ def job_has_the_nodes(run: VerlRun) -> Iterator[Verdict]:
     Instead: the same number in both places
     Source: verl/trainer/ppo/ray_trainer.py; examples/tutorial/slurm
     """
-    yield from _compared(run, "nodes", _directive(run, "nodes"), _NODES, run.integer(_NODES), "nodes")
-    for name in ("gpus-per-node", "gres", "gpus-per-task"):
-        given = _directive(run, name)
-        if given is not None:
-            yield from _compared(run, name, given, _GPUS, run.integer(_GPUS), "GPUs a node")
-            return
+    for names, key, what in _DIRECTIVES:
+        told = ((name, given) for name in names if (given := _directive(run, name)) is not None)
+        for name, given in islice(told, 1):
+            yield from _compared(run, name, given, key, run.integer(key), what)
 
 
 def _directive(run: VerlRun, name: str) -> int | None:
@@ -45,8 +49,8 @@ def _directive(run: VerlRun, name: str) -> int | None:
     return int(last) if last.isdigit() else None
 
 
-def _compared(run: VerlRun, name: str, given: int | None, key: str, asked: int, what: str) -> Iterator[Verdict]:
-    if given is None or given == asked:
+def _compared(run: VerlRun, name: str, given: int, key: str, asked: int, what: str) -> Iterator[Verdict]:
+    if given == asked:
         return
     keys = (key, f"#SBATCH --{name}")
     message = f"the job gets {given} {what} (#SBATCH --{name}), and {run.shown(key)}"
@@ -97,8 +101,10 @@ def ray_start_has_the_gpus(run: VerlRun) -> Iterator[Verdict]:
     """
     for command in _ray_starts(run):
         given = command.option("--num-gpus")
+        if given is None or not given.isdigit():
+            continue
         asked = run.integer(_GPUS)
-        if given is not None and given.isdigit() and int(given) < asked:
+        if int(given) < asked:
             message = (
                 f"line {command.place.line} starts Ray with --num-gpus={given}, and {run.shown(_GPUS)}: it never fits"
             )
@@ -108,7 +114,7 @@ def ray_start_has_the_gpus(run: VerlRun) -> Iterator[Verdict]:
 
 def _ray_starts(run: VerlRun) -> list[CommandLine]:
     commands = run.script.commands if run.script else ()
-    return [command for command in commands if "ray" in command.words and "start" in command.words]
+    return [command for command in commands if "ray start" in " ".join(filter(None, command.words))]
 
 
 @rule()
@@ -184,7 +190,7 @@ def checkpoints_share_a_folder(run: VerlRun) -> Iterator[Verdict]:
     Instead: trainer.default_local_dir=/shared/checkpoints/my-run
     Source: verl/utils/fs.py
     """
-    if run.integer(_NODES) < 2 or run.integer(_SAVE) < 1:
+    if run.integer(_SAVE) < 1 or run.integer(_NODES) < 2:
         return
     folder = run.text(_FOLDER) or ""
     if not re.match(r"[/~$]|[a-z0-9]+://", folder):
