@@ -55,7 +55,7 @@ def _read(text: str, file: str) -> _Reading:
     from verlcli.config.verl.words import text_with_gaps
 
     script = read_script(text, file)
-    launches = tuple(tuple(map(text_with_gaps, launch.words)) for launch in script.launches)
+    launches = tuple(tuple(map(text_with_gaps, (*launch.words, *launch.lost))) for launch in script.launches)
     environment = [{name: text_with_gaps(word) for name, word in each.environment.items()} for each in script.launches]
     commands = [tuple(map(text_with_gaps, command.words)) for command in script.commands]
     wrappers = [(tuple(map(text_with_gaps, each.wrapper)), each.condition, each.piped_to) for each in script.launches]

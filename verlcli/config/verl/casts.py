@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 
+_MOST = 100  # values of a range that are worth a look each
+
+
 class CastError(Exception):
     """A function of the override grammar refuses its arguments, or there is none of that name."""
 
@@ -16,7 +19,7 @@ class Sweep:
     """Several values for one key, which Hydra takes with `--multirun` only.
 
     Attributes:
-        values: the choices; empty for ranges, intervals and globs.
+        values: the choices; empty for intervals and globs, and for ranges that are long or not of whole numbers.
         simple: written as `a,b` rather than by a function.
     """
 
@@ -84,7 +87,19 @@ def _sweep(name: str, arguments: list[Any], named: dict[str, Any]) -> Sweep:
         return Sweep(last.values)
     if name == "tag" or isinstance(last, Sweep):
         raise CastError(f"{name}() does not take this")
+    if name == "range":
+        return Sweep(_counted(arguments, named))
     return Sweep(tuple(arguments) if name == "choice" else ())
+
+
+def _counted(arguments: list[Any], named: dict[str, Any]) -> tuple[int, ...]:
+    """Values of a short range of whole numbers: `range(1,9)`, `range(start=1,stop=9,step=2)`; otherwise none."""
+    start, stop = arguments[:2] if len(arguments) > 1 else (0, *arguments[:1]) if arguments else (0, None)
+    start, stop, step = named.get("start", start), named.get("stop", stop), named.get("step", [*arguments, 1, 1, 1][2])
+    if not all(type(value) is int for value in (start, stop, step)) or step == 0:
+        return ()
+    values = range(start, stop, step)
+    return tuple(values) if len(values) <= _MOST else ()
 
 
 _SWEEPS = ("choice", "range", "interval", "glob", "tag")

@@ -18,6 +18,7 @@ from verlcli.config.verl.repeats import repeated_keys
 from verlcli.config.verl.run import UNKNOWN, Setting, VerlRun
 from verlcli.config.verl.settings import leaves
 from verlcli.config.verl.unknown import unknown_verdict
+from verlcli.config.verl.words import sweep_values
 from verlcli.config.wording import shown
 
 _TEACHERS = "distillation.teacher_models."  # names below it are free, and each has the keys of this one:
@@ -159,7 +160,19 @@ def _value(run: VerlRun, setting: Setting) -> Iterator[_Finding]:
             message = f"{setting.key} is a section with keys of its own, not a single value"
             yield _Finding(Verdict("VRL254", (setting.key,), message, f"set one of its keys: {setting.key}.NAME=VALUE"))
         return
-    yield from (_Finding(verdict, at_key=False) for verdict in value_verdicts(run, setting))
+    values = _values(run, setting)
+    for value in values:
+        found = [] if value is UNKNOWN else list(value_verdicts(run, replace(setting, value=value)))
+        if found:
+            # A fix would take the place of the whole sweep.
+            yield _Finding(replace(found[0], fix=None) if len(values) > 1 else found[0], at_key=False)
+            return
+
+
+def _values(run: VerlRun, setting: Setting) -> tuple[Any, ...]:
+    """The value, or each one where `--multirun` varies it; a list in YAML is no sweep, whatever it looks like."""
+    of_launch = run.source == "script" and setting.place.file == run.place.file and not setting.inside
+    return (of_launch and sweep_values(setting)) or (setting.value,)
 
 
 def _handed_on(run: VerlRun, key: str) -> bool:

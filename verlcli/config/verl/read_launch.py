@@ -10,6 +10,7 @@ from verlcli.config.context import Context
 from verlcli.config.loader import load_text
 from verlcli.config.verl.kind import kind_of
 from verlcli.config.verl.run import VerlRun
+from verlcli.config.verl.words import sweep_values
 from verlcli.errors import ConfigError
 
 ENTRY = "main_ppo"
@@ -41,8 +42,8 @@ def read_launch(path: str, number: int | None = None, context: Context | None = 
         number: from the top, counting from 1.
 
     Raises:
-        ConfigError: the file cannot be read, starts no trainer of verl, another trainer than `main_ppo`, or has no
-            such launch.
+        ConfigError: the file cannot be read, starts no trainer of verl, another trainer than `main_ppo`, has no such
+            launch, or varies a key by `--multirun`.
     """
     name, text = ("<stdin>", sys.stdin.read()) if path == "-" else (path, _text(path))
     kind = kind_of(name, text)
@@ -58,7 +59,21 @@ def read_launch(path: str, number: int | None = None, context: Context | None = 
     if not 1 <= chosen <= len(trainers):
         lines = ", ".join(f"{index} in line {run.place.line}" for index, run in enumerate(trainers, start=1))
         raise ConfigError(f"no launch {chosen}", where=name, fix=f"choose one of: {lines}")
+    _one_run(trainers[chosen - 1])
     return Launch(trainers[chosen - 1], chosen, len(trainers), kind)
+
+
+def _one_run(run: VerlRun) -> None:
+    """A config is one run: a sweep has none that could be taken for all.
+
+    Raises:
+        ConfigError: a key of the launch stands for several values.
+    """
+    for setting in run.settings if run.source == "script" else ():
+        if setting.place.file == run.place.file and not setting.inside and sweep_values(setting):
+            message = f"starts several runs, with {setting.key}={setting.raw[:60]}, and a config is one run"
+            fix = "write one value for it"
+            raise ConfigError(message, where=f"{run.place.file}:{setting.place.line}", fix=fix)
 
 
 def _runs(name: str, text: str, kind: str, context: Context) -> list[VerlRun]:
@@ -88,7 +103,6 @@ def _text(path: str) -> str:
         raise ConfigError(f"cannot be read: {reason}", where=path, fix="check the path") from None
     if len(data) > _MOST_BYTES:
         raise ConfigError("larger than 1 MiB", where=path, fix="is this really the launch script?")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigError("not UTF-8 text", where=path, fix="is this really the launch script?") from None
+    if b"\0" in data:
+        raise ConfigError("a binary file, not text", where=path, fix="is this really the launch script?")
+    return data.decode("utf-8-sig", errors="replace")  # comments may be in any encoding

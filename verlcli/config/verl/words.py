@@ -12,6 +12,7 @@ from verlcli.config.shell import Place as ShellPlace
 from verlcli.config.verl.casts import Sweep
 from verlcli.config.verl.overrides import OverrideSyntaxError, parse_override
 from verlcli.config.verl.settings import UNKNOWN, Setting
+from verlcli.config.verl.values import ValueSyntaxError, parse_value
 
 # Stands for a gap while the grammar reads the rest: a plain name in Hydra's eyes, and in nobody's script.
 _MARK = "zGAP{}z"
@@ -51,7 +52,7 @@ def read_word(word: Word, file: str, multirun: bool = False) -> Reading:
         return Reading(problem=_unreadable(word, file, error, spelled))
     if isinstance(found.value, Sweep) and not multirun:
         return Reading(problem=_sweep(word, file, found.key, found.raw))
-    value, open_part = _value(found.value, spelled.gaps)
+    value, open_part = _value(_first(found.value), spelled.gaps)
     gap = next(iter(word.gaps), None)
     key = f"{found.key}@{found.package}" if found.package is not None else found.key
     return Reading(
@@ -64,11 +65,35 @@ def read_word(word: Word, file: str, multirun: bool = False) -> Reading:
             _shown(found.raw, spelled.gaps),
             key,
             _variable_at(word, found.offset),
-            gap.reason if gap is not None and (value is UNKNOWN or open_part) else "",
+            _reason(value, open_part, gap),
             _variable_at(word, 0),
             default=any(isinstance(part, Piece) and part.default for part in word.parts),
         )
     )
+
+
+def sweep_values(setting: Setting) -> tuple[Any, ...]:
+    """Every value of a setting that `--multirun` varies; the setting itself holds the first one. Empty for others."""
+    if "," not in setting.raw and "(" not in setting.raw:
+        return ()
+    try:
+        found = parse_value(setting.raw.lstrip(" \t"))
+    except ValueSyntaxError:
+        return ()
+    return found.values or (UNKNOWN,) if isinstance(found, Sweep) else ()
+
+
+def _first(value: Any) -> Any:
+    """What stands for a sweep: its first value, as far as it is spelt out."""
+    if not isinstance(value, Sweep):
+        return value
+    return value.values[0] if value.values else UNKNOWN
+
+
+def _reason(value: Any, open_part: bool, gap: Gap | None) -> str:
+    if gap is not None:
+        return gap.reason if value is UNKNOWN or open_part else ""
+    return "a sweep" if value is UNKNOWN else ""
 
 
 def place_at(word: Word, offset: int, file: str) -> Place:

@@ -20,23 +20,30 @@ def defaults_are_those_of_its_time(run: VerlRun) -> Iterator[Verdict]:
     Instead: actor_rollout_ref.rollout.max_num_seqs=1024 to keep what the launch did, or the new default knowingly
     Source: verl/trainer/config, each version
     """
-    from verlcli.facts.verl.history import DEFAULT_FLIPS, flips
+    from verlcli.facts.verl.history import DEFAULT_FLIPS
 
     since = _written_for(run)
     if since is None:
         return
-    for key in DEFAULT_FLIPS:
-        found = flips(key, since, run.version, run.engine) if run.tree.has(key) and not run.is_set(key) else ()
-        if found and found[-1].new != "???":  # a key that must be named now is reported as missing
-            old, new = shown(found[0].old), shown(found[-1].new)
-            yield Verdict(
-                "VRL265",
-                (key,),
-                f"nobody sets {run.name(key)}: it was {old} in verl {since}, and is {new} since {found[-1].version}"
-                f" ({found[-1].effect})",
-                f"write {run.name(key)}={old} to keep what it did" if found[0].old is not None else None,
-                "note",
-            )
+    changed = [change for key in DEFAULT_FLIPS for change in _change(run, key, since)]
+    if changed:
+        yield Verdict(
+            "VRL265",
+            tuple(key for key, _ in changed),
+            f"keys of verl {since} in a launch for {run.version}; of what it leaves unsaid has changed since: "
+            + "; ".join(text for _, text in changed),
+            "write the old values to keep what it did",
+            "note",
+        )
+
+
+def _change(run: VerlRun, key: str, since: str) -> Iterator[tuple[str, str]]:
+    from verlcli.facts.verl.history import flips
+
+    found = flips(key, since, run.version, run.engine) if run.tree.has(key) and not run.is_set(key) else ()
+    if found and found[-1].new != "???":  # a key that must be named now is reported as missing
+        old = "" if found[0].old is None else f", before {shown(found[0].old)}"
+        yield key, f"{run.name(key)} is {shown(found[-1].new)} since {found[-1].version}{old} ({found[-1].effect})"
 
 
 def _written_for(run: VerlRun) -> str | None:
