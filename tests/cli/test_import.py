@@ -98,7 +98,7 @@ def test_of_several_launches_the_last_one_is_taken_and_said_so() -> None:
     assert yaml.safe_load(first.stdout)["rollout"]["n"] == 4
     none = verl("two.sh", "--launch", "3")
     assert none.exit_code == 2
-    assert "1 in line 2, 2 in line 8" in none.stderr
+    assert "1 in line 2; 2 in line 8" in none.stderr
 
 
 def test_json_is_one_document_that_matches_its_schema() -> None:

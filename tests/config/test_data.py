@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from verlcli.config.context import Context, DataFacts
+from verlcli.config.context import Asked, Context, DataFacts
 from verlcli.config.problems import Problem
 from verlcli.errors import ConfigError
 
@@ -24,8 +23,8 @@ def facts(**more: Any) -> DataFacts:
 def found(load: Any, given: DataFacts | ConfigError, text: str = CONFIG) -> list[Problem]:
     asked: list[tuple[Any, ...]] = []
 
-    def read(files: Sequence[str], key: str, model: str | None, limit: int | None) -> DataFacts:
-        asked.append((*files, key, model, limit))
+    def read(question: Asked) -> DataFacts:
+        asked.append((*question.files, question.prompt_key, question.model, question.limit))
         if isinstance(given, ConfigError):
             raise given
         return given

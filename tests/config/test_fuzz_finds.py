@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from verlcli.config import load_config
+from verlcli.config.check_file import check_file
 from verlcli.config.loader import load_text
 from verlcli.errors import ConfigError
 
@@ -31,6 +32,16 @@ def test_input_gives_a_config_or_a_polite_refusal(path: Path, tmp_path: Path) ->
     except ConfigError as error:
         said = str(error) if error.where and error.fix else ""
     assert said
+
+
+@pytest.mark.parametrize("suffix", [".sh", ".yaml"])
+@pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.stem)
+def test_input_is_no_trouble_as_a_script_or_a_hydra_config(path: Path, suffix: str, tmp_path: Path) -> None:
+    file = tmp_path / f"run{suffix}"
+    launch = b"python3 -m verl.trainer.main_ppo " if suffix == ".sh" else b"hydra: {}\n"
+    file.write_bytes(launch + path.read_bytes())
+    with suppress(ConfigError):
+        assert all(problem.code for problem in check_file(str(file)))
 
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.stem)

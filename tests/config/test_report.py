@@ -47,3 +47,16 @@ def test_unreadable_input_is_a_problem_like_the_others(where: str | None, place:
     assert (problem.file, problem.line, problem.column) == place
     assert (problem.code, problem.suggestion) == ("VRL000", "mend it")
     assert text_report([problem]).startswith("a.yaml")
+
+
+def test_a_sentence_said_often_is_said_once_with_its_places_and_the_rest_stays_in_order() -> None:
+    often = [Problem("VRL263", "error", f"k{n}", "is gone", "x.yaml", n, 1, origin="x") for n in (2, 4, 5)]
+    twice = [Problem("VRL001", "error", f"t{n}", "unknown", "x.yaml", n, 1, origin="x") for n in (1, 3)]
+    lines = text_report(sorted([*often, *twice], key=lambda problem: problem.line)).split("\n")
+    assert lines == [
+        "x.yaml:1:1 error VRL001 t1: unknown",
+        "x.yaml:2:1 error VRL263 k2: is gone",
+        "    the same 2 times more: 4 k4, 5 k5",
+        "x.yaml:3:1 error VRL001 t3: unknown",
+        "5 errors",
+    ]

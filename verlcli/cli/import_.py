@@ -80,9 +80,10 @@ def _save(output: Path, text: str, *, force: bool) -> None:
 
 
 def _report(found: Launch, imported: Imported, output: Path | None) -> None:
+    from verlcli.config.verl.read_launch import described
+
     if found.total > 1:
-        place = found.run.place
-        log(f"{found.total} launches; took number {found.number}, line {place.line} (choose with --launch N)")
+        log(f"{found.total} launches; took number {found.number}, line {described(found.run)} (choose with --launch N)")
     if found.run.takes_arguments:
         log("the script hands its own arguments on; add them with -o or in the file")
     if found.run.unseen:
@@ -93,8 +94,12 @@ def _report(found: Launch, imported: Imported, output: Path | None) -> None:
         place = left.setting.value_place
         warn(f"{place} {left.setting.key}: left out, {left.reason} is known at run time only; fill it in")
     if output is not None:
+        from verlcli.facts.verl import DEFAULT_VERSION
+
+        asked = found.run.version
+        version = "" if asked == DEFAULT_VERSION else f" --verl-version {asked}"
         told = f"{len(imported.ours)} keys here, {len(imported.kept)} under verl:"
-        log(f"wrote {output} ({told}); check it with: verl validate {output}")
+        log(f"wrote {output} ({told}); check it with: verl validate {output}{version}")
 
 
 def _document(found: Launch, imported: Imported, output: Path | None, text: str) -> dict[str, Any]:

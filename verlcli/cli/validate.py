@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +15,7 @@ from verlcli.cli.options import ClusterOption, Json, Overrides
 
 if TYPE_CHECKING:
     from verlcli.config import Problem
-    from verlcli.config.context import Context, DataFacts
+    from verlcli.config.context import Asked, Context, DataFacts
     from verlcli.config.fix import Fixed
 
 
@@ -91,10 +91,10 @@ def _context(cluster: str | None, verl_version: str | None, *, data: bool) -> Co
     return Context(parse_cluster(cluster), None, verl_version, _read_data if data else None)
 
 
-def _read_data(files: Sequence[str], prompt_key: str, model: str | None, max_prompt_length: int | None) -> DataFacts:
+def _read_data(asked: Asked) -> DataFacts:
     from verlcli.engine.data.facts import data_facts
 
-    return data_facts(files, prompt_key, model, max_prompt_length)
+    return data_facts(asked)
 
 
 def _problems(file: str, overrides: list[str], context: Context) -> list[Problem]:

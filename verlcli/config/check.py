@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from verlcli.config.build import build_config
-from verlcli.config.context import Context, NotKnown
-from verlcli.config.data import Asked, with_data
+from verlcli.config.context import Asked, Context, NotKnown
+from verlcli.config.data import with_data
 from verlcli.config.findings import Finding, schema_findings
 from verlcli.config.key_fixes import as_written
 from verlcli.config.keys import SHORT_FORMS, KeyPath, default_at, dotted, schema_at
@@ -68,11 +68,14 @@ def _with_data(resolved: Resolved, config: Config, context: Context) -> tuple[Co
     """The context with what the training data hold; a launch of verl looks at them itself."""
     if context.read_data is None or config.backend == "verl":
         return context, []
-    data, key = config.data, ("data", "train_files")
-    origin = _origin(resolved, key)
-    place = Place(origin.file, origin.line, origin.column, origin.label) if origin else Place()
-    asked = Asked(dotted(key), place, data.train_files, data.prompt_key, config.model.path, data.max_prompt_length)
-    return with_data(context, asked)
+    data, model = config.data, config.model.path
+    asked = []
+    for name, files in (("train_files", data.train_files), ("val_files", data.val_files)):
+        origin = _origin(resolved, ("data", name))
+        place = Place(origin.file, origin.line, origin.column, origin.label) if origin else Place()
+        asked.append(Asked(f"data.{name}", place, files, data.prompt_key, model, data.max_prompt_length))
+    found, problems = with_data(context, asked[0])
+    return found, [*problems, *with_data(context, asked[1])[1]]
 
 
 def _shadowed(resolved: Resolved, config: Config) -> frozenset[str]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from verlcli.config.problems import Place
+
 if TYPE_CHECKING:
     from verlcli.facts import Cluster
 
@@ -50,7 +52,30 @@ class DataFacts:
     first_bad: str = ""
 
 
-ReadData = Callable[[Sequence[str], str, str | None, int | None], DataFacts]
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Data files that a run names.
+
+    Attributes:
+        name: the key as the user writes it.
+        place: of its value.
+        files: paths.
+        prompt_key: column of the prompt.
+        model: path of the model whose tokenizer counts.
+        limit: tokens of the longest prompt that is wanted.
+        prompt_only: the other columns are somebody else's business.
+    """
+
+    name: str
+    place: Place
+    files: Sequence[str]
+    prompt_key: str
+    model: str | None
+    limit: int | None
+    prompt_only: bool = False
+
+
+ReadData = Callable[[Asked], DataFacts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +86,7 @@ class Context:
         cluster: where it is going to run.
         data: what the training data hold.
         verl_version: a version of `verlcli.facts.verl.VERSIONS`; None: the default one.
-        read_data: reads data files for `data`: (files, prompt_key, model, max_prompt_length) -> facts, raising
-            ConfigError; None: data are not looked at.
+        read_data: reads data files for `data`, raising ConfigError; None: data are not looked at.
     """
 
     cluster: Cluster | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
-from verlcli.config.context import Context, DataFacts
-from verlcli.config.problems import Place, Problem
+from verlcli.config.context import Asked, Context, DataFacts
+from verlcli.config.problems import Problem
 from verlcli.errors import ConfigError
 
 DATA_TEXTS = {
@@ -27,38 +27,17 @@ DATA_TEXTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Data that a run names.
-
-    Attributes:
-        name: the key as the user writes it.
-        place: of its value.
-        files: paths.
-        prompt_key: column of the prompt.
-        model: path of the model whose tokenizer counts.
-        limit: tokens of the longest prompt that is wanted.
-    """
-
-    name: str
-    place: Place
-    files: Sequence[str]
-    prompt_key: str
-    model: str | None
-    limit: int | None
-
-
 def with_data(context: Context, asked: Asked) -> tuple[Context, list[Problem]]:
     """The context with what the files hold, and what is wrong with them; as it was when they cannot be read."""
     if context.read_data is None or not asked.files:
         return context, []
     try:
-        facts = context.read_data(asked.files, asked.prompt_key, asked.model, asked.limit)
+        facts = context.read_data(asked)
     except ConfigError as error:
         message = f"{error.where}: {error.message}" if error.where else error.message
         return context, [Problem("VRL143", "error", asked.name, message, suggestion=error.fix).at(asked.place)]
     problems = [problem.at(asked.place) for problem in _problems(asked.name, facts)]
-    return replace(context, data=facts, read_data=None), problems
+    return replace(context, data=facts), problems
 
 
 def _problems(name: str, facts: DataFacts) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 NOT_CHECKED = "not checked: needs "
+_DOUBTS = ("VRL129", "VRL157", "VRL225", "VRL257")  # about single values: not here, hardly meant, too much
 Severity = Literal["error", "warning", "note"]  # a note says what was not checked, or what is only worth knowing
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
@@ -137,9 +138,19 @@ class Problem:
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """Each problem once, by file and line; those without a file after the others, notes of the whole input last."""
+    """Each problem once, by file and line; those without a file after the others, notes of the whole input last.
+
+    A value that is an error is not doubted besides: a file that could not be read is not also one that is not here.
+    """
     # A shared section gives the same wrong value to several roles.
-    return sorted(dict.fromkeys(problems), key=_order)
+    each = list(dict.fromkeys(problems))
+    wrong = {_value(problem) for problem in each if problem.severity == "error"}
+    doubts = (problem.code in _DOUBTS and problem.severity != "error" and _value(problem) in wrong for problem in each)
+    return sorted((problem for problem, doubted in zip(each, doubts, strict=True) if not doubted), key=_order)
+
+
+def _value(problem: Problem) -> tuple[Any, ...]:
+    return (problem.path, problem.file, problem.line, problem.column, problem.origin)
 
 
 def _order(problem: Problem) -> tuple[Any, ...]:

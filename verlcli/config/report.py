@@ -13,6 +13,7 @@ from verlcli.errors import ConfigError
 SCHEMA_VERSION = 1
 _MANY = 2  # the same sentence this many times more is said once
 _MOST = 12  # places that are listed
+_CODES = re.compile(r" \((VRL\d{3}(?:, VRL\d{3})*)\)$")  # behind what was not checked
 
 
 def text_report(problems: Sequence[Problem]) -> str:
@@ -25,13 +26,20 @@ def text_report(problems: Sequence[Problem]) -> str:
     for problem in problems:
         if not problem.unchecked:
             alike.setdefault((problem.file, problem.severity, problem.code, problem.sentence), []).append(problem)
-    lines = [line for same in alike.values() for line in _lines(*same)]
+    # A sentence that is said often stands at its first place; the others stay in order.
+    often = {key for key, same in alike.items() if len(same) > _MANY}
+    lines: list[str] = []
+    for problem in problems:
+        key = (problem.file, problem.severity, problem.code, problem.sentence)
+        if problem.unchecked or (key in often and problem is not alike[key][0]):
+            continue
+        lines += _lines(*alike[key]) if key in often else _lines(problem)
     return "\n".join([*lines, *_unchecked(problems), count(problems)])
 
 
 def _lines(problem: Problem, *same: Problem) -> list[str]:
-    if len(same) < _MANY:
-        return [line for each in (problem, *same) for line in (str(each), *_others(each))]
+    if not same:
+        return [str(problem), *_others(problem)]
     listed = ", ".join(f"{each.line or each.origin or ''} {each.path}".strip() for each in same[:_MOST])
     more = f" and {len(same) - _MOST} more" if len(same) > _MOST else ""
     return [str(problem), *_others(problem), f"    the same {len(same)} times more: {listed}{more}"]
@@ -46,8 +54,10 @@ def _unchecked(problems: Sequence[Problem]) -> list[str]:
     codes: dict[tuple[str, str], dict[str, None]] = {}
     for problem in problems:
         if problem.unchecked:
-            codes.setdefault((problem.file or "", problem.message), {})[problem.code] = None
-    return [f"{f'{file}: ' if file else ''}{', '.join(found)} {message}" for (file, message), found in codes.items()]
+            found = _CODES.search(problem.message)
+            message, listed = (problem.message[: found.start()], found[1]) if found else (problem.message, problem.code)
+            codes.setdefault((problem.file or "", message), {}).update(dict.fromkeys(listed.split(", ")))
+    return [f"{f'{file}: ' if file else ''}{', '.join(rules)} {message}" for (file, message), rules in codes.items()]
 
 
 def json_report(problems: Sequence[Problem]) -> dict[str, Any]:

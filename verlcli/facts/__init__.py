@@ -5,7 +5,7 @@ from __future__ import annotations
 from verlcli.facts.cluster import Cluster, parse_cluster
 from verlcli.facts.gpus import GPUS, GpuModel, find_gpu
 from verlcli.facts.model_config import shape_from_config
-from verlcli.facts.models import known_models, model_shape
+from verlcli.facts.models import cached_snapshot, known_models, model_shape
 from verlcli.facts.shapes import LatentAttention, ModelShape
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "GpuModel",
     "LatentAttention",
     "ModelShape",
+    "cached_snapshot",
     "find_gpu",
     "known_models",
     "model_shape",

@@ -46,7 +46,12 @@ def _read(file: Path, source: str) -> ModelShape | None:
 
 
 def _cached(name: str) -> ModelShape | None:
-    """From `models--ORG--NAME/snapshots/REVISION/config.json`, where `refs/main` holds the revision."""
+    folder = cached_snapshot(name)
+    return _read(Path(folder) / "config.json", "hub cache") if folder else None
+
+
+def cached_snapshot(name: str) -> str | None:
+    """Folder of a hub id in the local cache: `models--ORG--NAME/snapshots/REVISION`, `refs/main` holds the revision."""
     if not _HUB_ID.fullmatch(name):
         return None
     repository = _hub_cache() / f"models--{name.replace('/', '--')}"
@@ -54,7 +59,8 @@ def _cached(name: str) -> ModelShape | None:
         revision = (repository / "refs" / "main").read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         return None
-    return _read(repository / "snapshots" / revision / "config.json", "hub cache")
+    folder = repository / "snapshots" / revision
+    return str(folder) if revision and folder.is_dir() else None
 
 
 def _hub_cache() -> Path:

@@ -285,7 +285,7 @@ def test_unreadable_and_missing_launches_are_refused(tmp_path: Path) -> None:
         read_launch(str(tmp_path / "no.sh"))
     with pytest.raises(ConfigError, match="no launch 3") as caught:
         read_launch(str(LAUNCHES / "several.sh"), 3)
-    assert "1 in line 1, 2 in line 2" in (caught.value.fix or "")
+    assert "1 in line 1; 2 in line 2" in (caught.value.fix or "")
 
 
 def test_a_wholly_unknown_value_is_never_written(run_of: Any) -> None:

@@ -169,7 +169,7 @@ WRONG: list[tuple[str, str, str, str, tuple[str, Any] | None]] = [
     (f"{A}.actor.optim.lr=null", "VRL254", "error", "null is not a number", None),
     (f"{A}.actor=5", "VRL254", "error", "a section with keys of its own", None),
     # choices
-    ("algorithm.adv_estimator=grop", "VRL255", "warning", "did you mean 'grpo'?", ("set", "grpo")),
+    ("algorithm.adv_estimator=grop", "VRL255", "error", "did you mean 'grpo'?", ("set", "grpo")),
     (f"{A}.rollout.mode=sync", "VRL255", "error", "is one of: async", ("set", "async")),
     (f"{A}.actor.loss_agg_mode=token_mean", "VRL255", "error", "token-mean", ("set", "token-mean")),
     ("trainer.logger=[console,wandbb]", "VRL255", "error", "'wandbb'", None),
@@ -210,7 +210,7 @@ RIGHT = [
     "+data.apply_chat_template_kwargs={enable_thinking: False}",
     "+trainer.my_own_flag=1",
     "+my.own.key=1",
-    "~trainer.project_name",
+    "~actor_rollout_ref.rollout.val_kwargs.n",
     "model_engine=dp",
     "hydra.run.dir=/tmp/x",
     "hydra/job_logging=disabled",

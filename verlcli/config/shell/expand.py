@@ -44,7 +44,8 @@ class Expander:
     def words(self, raw: RawWord) -> list[Word]:
         """The words that one written word becomes: none, one or several."""
         items = raw.items
-        if len(items) == 1 and isinstance(only := items[0], Lit) and "{" not in only.text and only.text[:1] != "~":
+        alone = len(items) == 1 and not self.source.gaps
+        if alone and isinstance(only := items[0], Lit) and "{" not in only.text and only.text[:1] != "~":
             place = self.source.place(raw.start)
             piece = Piece(only.text, place if only.at == raw.start else self.source.place(only.at))
             self.shell.charge(1)
@@ -52,8 +53,9 @@ class Expander:
         try:
             templates = braced(items)
         except TooManyWordsError:
-            self.shell.limit(self.source.place(raw.start), "a brace expansion with more words than are followed")
-            templates = [items]
+            place, what = self.source.place(raw.start), "a brace expansion with more words than are followed"
+            self.shell.limit(place, what)
+            return [Word(place, (Gap(what, place, None, "unsupported"),))]
         return [word for template in templates for word in self._fields(template, raw.start)]
 
     def _fields(self, template: Template, start: int) -> list[Word]:
@@ -112,12 +114,13 @@ class Expander:
         return out
 
     def _literal(self, item: Lit, first: bool) -> list[Segment | None]:
-        place = self.source.place(item.at)
         if first and not item.quoted and (item.text == "~" or item.text.startswith("~/")):
+            place = self.source.place(item.at)
             home = Gap("the home folder", place, "HOME", "runtime")
             rest = Piece(item.text[1:], Place(place.line, place.column + 1))
             return [Segment(home, True), Segment(rest if rest.text else None, False)]
-        return [Segment(Piece(item.text, place) if item.text else None, item.quoted)]
+        parts = self.source.parts(item.text, item.at)
+        return [Segment(part, item.quoted) for part in parts] or [Segment(None, item.quoted)]
 
     def _evaluated(self, item: Param | Subst | Arith | Unread) -> list[Segment | None]:
         if isinstance(item, Param):

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verlcli.config.shell.lint import lint_assignment_with_spaces, lint_broken_lines, lint_launch, lint_spaces
-from verlcli.config.shell.parts import Parts, joined
-from verlcli.config.shell.programs import OF_BASH, PYTHON, base_name, find_python, shell_string
+from verlcli.config.shell.handed import run_evaluated, run_handed
+from verlcli.config.shell.lint import (
+    lint_assignment_with_spaces,
+    lint_broken_lines,
+    lint_launch,
+    lint_open_words,
+    lint_spaces,
+)
+from verlcli.config.shell.parts import shown
+from verlcli.config.shell.programs import OF_BASH, PYTHON, assigned, base_name, behind, find_python
 from verlcli.config.shell.source import Source
 from verlcli.config.shell.streams import program_output
-from verlcli.config.shell.types import Gap, Launch, Piece, Word
-from verlcli.config.shell.world import Var, World
+from verlcli.config.shell.types import Launch, Word
+from verlcli.config.shell.world import World
 
 if TYPE_CHECKING:
     from verlcli.config.shell.shell import Call
 
 _OF_INTEREST = {"ray": ("start", "stop", "job"), "pip": ("install",), "pip3": ("install",), "uv": ("pip", "sync")}
+# Files that set up a tool and not the launch.
+_OF_TOOLS = re.compile(
+    r"(?:^|/)(?:conda\.sh|mamba\.sh|activate|\.bashrc|\.bash_profile|\.profile|\.zshrc|profile|modules?\.sh|bash|lmod\.sh"
+    r"|set_?(?:env|vars)\.sh)$"
+)
 _QUIET = frozenset(["mkdir", "rm", "cp", "mv", "sleep", "touch", "kill", "pkill", "chmod", "ln"])
 _LARGEST = 1_000_000  # bytes
 _VARIABLES_A_STEP = 8  # that a launch takes with it for the work of one step
@@ -34,12 +47,14 @@ def run_program(call: Call) -> list[World]:
         call.record()
         return _sourced(call)
     if name == "eval":
-        return _evaluated(call)
+        return run_evaluated(call)
     found = find_python(words)
-    if found is not None:
+    if found is not None and (installed := _installing(words[found:])):
+        replace(call, words=installed).record()
+    elif found is not None:
         _launched(call, found)
-    elif (string := shell_string(words)) is not None:
-        _inner_shell(call, *string)
+    elif run_handed(call):
+        pass
     elif _of_interest(words):
         call.record()
     elif lint_assignment_with_spaces(call):
@@ -50,33 +65,15 @@ def run_program(call: Call) -> list[World]:
     return [world]
 
 
-def _inner_shell(call: Call, shell: int, string: int) -> None:
-    """Statements of `bash -c`, in a world with the exported variables alone."""
-    from verlcli.config.shell.statements import run_text
-
-    outer = call.world
-    exported = {name: variable for name, variable in outer.variables.items() if variable.exported}
-    positional = tuple(word.parts for word in call.words[string + 2 :])
-    inner = World(exported, positional=positional, conditions=outer.conditions)
-    for name, word in _assigned(call, call.words[:shell]).items():
-        inner.variables[name] = Var(word.parts, exported=True)
-    source = Source.of_word(call.words[string])
-    run_text(call.run.shell, source, 0, len(source.text), inner)
-
-
-def _evaluated(call: Call) -> list[World]:
-    from verlcli.config.shell.statements import run_text
-
-    text = joined([word.parts for word in call.words[1:]], " ")
-    source = Source.of_word(Word(call.words[0].place, text))
-    return run_text(call.run.shell, source, 0, len(source.text), call.world)
+def _installing(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """`pip install …` of `python3 -m pip install …`; nothing for other modules."""
+    return words[2:] if len(words) > 2 and [word.text for word in words[1:3]] == ["-m", "pip"] else ()
 
 
 def _of_interest(words: tuple[Word, ...]) -> bool:
     name = base_name(words[0])
     second = words[1].text if len(words) > 1 else ""
-    modules = [word.text for word in words[1:4]]
-    if second in _OF_INTEREST.get(name, ()) or (bool(PYTHON.match(name)) and modules[:2] == ["-m", "pip"]):
+    if second in _OF_INTEREST.get(name, ()):
         return True
     # Slurm, containers and ssh start Ray as well: `srun … ray start --head`, `ssh node "ray start …"`.
     return "ray start" in " ".join(word.text_as_run for word in words)
@@ -99,31 +96,6 @@ def _silent_python(words: tuple[Word, ...]) -> bool:
     return code is not None and bool(PYTHON.match(base_name(words[0]))) and not re.search("print|write", code)
 
 
-def _assigned(call: Call, wrapper: tuple[Word, ...]) -> dict[str, Word]:
-    """`X=1` in front of the command, and behind `env`."""
-    place = call.expander.source.place
-    given = {each.name: Word(place(each.value_at), call.expander.text(each.value)) for each in call.command.assignments}
-    if any(base_name(word) == "env" for word in wrapper):
-        for word in wrapper:
-            name, equals, _ = word.text_as_run.partition("=")
-            if equals and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-                given[name] = Word(word.place_of(len(name) + 1), _behind(word, len(name) + 1))
-    return given
-
-
-def _behind(word: Word, count: int) -> Parts:
-    """Parts of a word without its first characters."""
-    parts: list[Piece | Gap] = []
-    for part in word.parts:
-        if isinstance(part, Gap) or count <= 0:
-            parts.append(part)
-            continue
-        if len(part.text) > count:
-            parts.append(Piece(part.text[count:], word.place_of(count), part.variable, part.via))
-        count -= len(part.text)
-    return tuple(parts)
-
-
 def _variables(world: World, exported: bool) -> dict[str, Word]:
     return {
         name: Word(parts[0].place, parts)
@@ -135,8 +107,8 @@ def _variables(world: World, exported: bool) -> dict[str, Word]:
 def _launched(call: Call, at: int) -> None:
     shell, world, words = call.run.shell, call.world, call.words
     shell.charge(len(world.variables) // _VARIABLES_A_STEP)
-    wrapper = tuple(words[:at])
-    environment: Mapping[str, Word] = {**_variables(world, exported=True), **_assigned(call, wrapper)}
+    wrapper = (*shell.around, *words[:at])
+    environment: Mapping[str, Word] = {**_variables(world, exported=True), **assigned(call, wrapper)}
     below = lint_broken_lines(call)
     lost = (*lint_spaces(call, words[at:]), *(word for raw in below for word in call.expander.words(raw)))
     gaps = [*call.expander.dropped, *(gap for word in (*words, *lost) for gap in word.gaps)]
@@ -151,9 +123,10 @@ def _launched(call: Call, at: int) -> None:
         piped_to=shell.piped_to,
         pipefail="pipefail" in world.options,
         in_background=shell.in_background,
-        takes_arguments=any(gap.kind == "arguments" for gap in gaps),
+        takes_arguments=any(gap.kind == "arguments" for gap in gaps) or lint_open_words(call, words, at),
         wrapper=tuple(dropwhile(lambda word: base_name(word) in OF_BASH, wrapper)),
         lost=lost,
+        directives=shell.directives,
     )
     shell.launches.append((world.conditions, launch))
     lint_launch(call, launch, below)
@@ -167,7 +140,7 @@ def _options(words: tuple[Word, ...]) -> dict[str, Word]:
         if not name.startswith("--") or name == "--":
             continue
         if equals:
-            options[name[2:]] = Word(word.place_of(len(name) + 1), _behind(word, len(name) + 1), word.quoted)
+            options[name[2:]] = Word(word.place_of(len(name) + 1), behind(word, len(name) + 1), word.quoted)
         elif number + 1 < len(words) and not words[number + 1].text_as_run.startswith("-"):
             options[name[2:]] = words[number + 1]
         else:
@@ -184,7 +157,10 @@ def _sourced(call: Call) -> list[World]:
     path = _path(call)
     text = _text(path) if path else None
     if path is None or text is None or path in shell.sourced:
-        named = " ".join(word.text_as_run for word in call.words[1:2]) or "another file"
+        named = " ".join(shown(word.parts) for word in call.words[1:2]) or "another file"
+        if _OF_TOOLS.search(named):
+            return [world]
+        world.unread = named
         message = f"`source {named}` is not read: what it sets is not known here"
         shell.find("sourced", place, message, "put what the launch needs into this script", "note")
         return [world]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from verlcli.config.shell.commands import read_command
 from verlcli.config.shell.items import Lit, RawWord
+from verlcli.config.shell.parts import shown
+from verlcli.config.shell.programs import base_name
 from verlcli.config.shell.scanner import UnclosedError
 from verlcli.config.shell.shell import Shell, shortened
 from verlcli.config.shell.source import Source
@@ -21,6 +23,7 @@ _OVERRIDE = re.compile(r"[\"']?(?:\+\+?|~)?[A-Za-z_][\w@/-]*(?:\.[\w@/-]+)+=|\+[
 _SIMPLE = re.compile(r"[\"']?[A-Za-z_]\w*=|\"?\$[{@*]?", re.ASCII)
 _BETWEEN = re.compile(r"(?:\s|\\\n|#[^\n]*)*")
 _NO_MATCH = re.compile(r"^[^#\n]*\bshopt\s+-s\b[^#\n;&|]*\b(nullglob|failglob)\b", re.MULTILINE)
+_OPEN = ("command", "runtime", "unsupported")
 _MOST_LOST = 2000
 _MOST_SHOWN = 6
 
@@ -72,6 +75,22 @@ def _empty(call: Call, launch: Launch) -> None:
             )
             severity: Severity = "warning" if names else "note"
             call.run.shell.find("empty", word.place, f"`{key}` gets an empty value{because}", advice, severity)
+
+
+def lint_open_words(call: Call, words: Sequence[Word], at: int) -> bool:
+    """Adds a note for words of a launch of which nothing is known; tells whether there are any."""
+    named = [
+        f"`{shown(word.parts)}`" if gap.variable else f"`{gap.reason.removeprefix('the output of ')}`"
+        for word in words[at + 1 :]
+        if not word.text_as_run and not word.quoted and (gap := next(iter(word.gaps), None)) and gap.kind in _OPEN
+    ]
+    if any(base_name(word) == "xargs" for word in words[:at]):
+        named.append("what xargs reads")
+    if named:
+        place, names = call.expander.source.place(call.command.start), ", ".join(dict.fromkeys(named[:_MOST_SHOWN]))
+        message = f"the words of {names} are not known here: they may set any key"
+        call.run.shell.find("open_words", place, message, "write them into the script to have them checked", "note")
+    return bool(named)
 
 
 def lint_spaces(call: Call, words: Sequence[Word]) -> list[Word]:

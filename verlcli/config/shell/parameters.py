@@ -143,6 +143,8 @@ def _unset(expander: Expander, param: Param) -> Gap:
     place, name = expander.source.place(param.at), param.name
     if at_run_time(name):
         return Gap(f"${name} is set by the machine", place, name, "runtime")
+    if expander.world.unread and not name.isdigit():
+        return Gap(f"${name} may be set by {expander.world.unread}", place, name, "runtime")
     return Gap(f"${name} has no value", place, name, "unset")
 
 

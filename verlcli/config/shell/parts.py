@@ -23,6 +23,13 @@ def text_as_run(parts: Parts) -> str:
     return "".join(part.text for part in parts if isinstance(part, Piece))
 
 
+def shown(parts: Parts) -> str:
+    """The text for people, with `$NAME` or `$(...)` in the place of a gap."""
+    return "".join(
+        part.text if isinstance(part, Piece) else f"${part.variable}" if part.variable else "$(...)" for part in parts
+    )
+
+
 def first_gap(parts: Parts) -> Gap | None:
     """The first part that cannot be known, if any."""
     return next((part for part in parts if isinstance(part, Gap)), None)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from verlcli.config.shell.types import Word
+from verlcli.config.shell.parts import Parts
+from verlcli.config.shell.types import Gap, Piece, Word
 
 if TYPE_CHECKING:
     from verlcli.config.shell.expand import Expander
+    from verlcli.config.shell.shell import Call
 
 PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?$")
 _PYTHON_NAME = re.compile(r"PY(THON)?\w*|\w*PYTHON(_\w+)?$")
 _STARTERS = frozenset(("torchrun", "deepspeed", "accelerate"))
-_SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
+SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
 OF_BASH = frozenset(("exec", "time", "command", "builtin", "eval"))
 _WRAPPERS = OF_BASH | frozenset(
     (
         "nohup", "stdbuf", "env", "numactl", "timeout", "srun", "mpirun", "mpiexec", "uv", "poetry", "conda",
         "micromamba", "ray", "docker", "podman", "singularity", "apptainer", "sudo", "nice", "ionice", "taskset",
-        "nsys", "ncu", "setsid", "unbuffer", "script", "kubectl", "ssh", "pixi", "hatch", "xvfb-run", "flock",
+        "nsys", "ncu", "setsid", "unbuffer", "script", "kubectl", "ssh", "pixi", "hatch", "xvfb-run", "flock", "xargs",
     )
 )  # fmt: skip
 
@@ -61,7 +64,7 @@ def _behind_wrappers(words: tuple[Word, ...]) -> int:
         name = base_name(words[number])
         if PYTHON.match(name) or name in _STARTERS:
             return number
-        if name in _SHELLS:
+        if name in SHELLS:
             return len(words)
     return len(words)
 
@@ -83,9 +86,9 @@ def _runs_something(arguments: tuple[Word, ...]) -> bool:
 
 def shell_string(words: tuple[Word, ...]) -> tuple[int, int] | None:
     """Indexes of the shell and of the string of statements in `bash -c '…'`, also behind wrappers."""
-    if base_name(words[0]) not in _WRAPPERS | _SHELLS:
+    if base_name(words[0]) not in _WRAPPERS | SHELLS:
         return None
-    shell = next((number for number, word in enumerate(words) if base_name(word) in _SHELLS), None)
+    shell = next((number for number, word in enumerate(words) if base_name(word) in SHELLS), None)
     if shell is None:
         return None
     for number in range(shell + 1, len(words) - 1):
@@ -95,3 +98,28 @@ def shell_string(words: tuple[Word, ...]) -> tuple[int, int] | None:
         if not text.startswith("-"):
             return None
     return None
+
+
+def assigned(call: Call, wrapper: Sequence[Word]) -> dict[str, Word]:
+    """`X=1` in front of the command, and behind `env`."""
+    place = call.expander.source.place
+    given = {each.name: Word(place(each.value_at), call.expander.text(each.value)) for each in call.command.assignments}
+    if any(base_name(word) == "env" for word in wrapper):
+        for word in wrapper:
+            name, equals, _ = word.text_as_run.partition("=")
+            if equals and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+                given[name] = Word(word.place_of(len(name) + 1), behind(word, len(name) + 1))
+    return given
+
+
+def behind(word: Word, count: int) -> Parts:
+    """Parts of a word without its first characters."""
+    parts: list[Piece | Gap] = []
+    for part in word.parts:
+        if isinstance(part, Gap) or count <= 0:
+            parts.append(part)
+            continue
+        if len(part.text) > count:
+            parts.append(Piece(part.text[count:], word.place_of(count), part.variable, part.via))
+        count -= len(part.text)
+    return tuple(parts)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from verlcli.config.shell.handed import run_unstarted
 from verlcli.config.shell.shell import OutOfStepsError, Shell, shortened
 from verlcli.config.shell.slurm import read_directives, slurm_variables
 from verlcli.config.shell.source import Source
@@ -47,19 +48,23 @@ def read_script(text: str, name: str = "run.sh") -> Script:
     if len(text) > LARGEST:
         shell.limit(Place(1, 1), f"a script of more than {LARGEST} characters")
         return Script((), tuple(shell.findings.values()))
-    source, directives = Source.of_file(text), read_directives(text)
+    # What a carriage return does to each line is said once, and all else is judged as if there were none.
+    source = Source.of_file(text.replace("\r\n", "\n"))
+    shell.directives = directives = read_directives(source)
     try:
         run_text(shell, source, 0, len(source.text), World(slurm_variables(directives)))
+        run_unstarted(shell)
     except (OutOfStepsError, RecursionError):
         message = "the script does more than is followed: launches may be missing"
         shell.find("limit", Place(1, 1), message, "write its loops in a simpler way", "note")
-    lint_text(shell, source)
+    lint_text(shell, text)
     find_errors(shell, source)
     findings = sorted(shell.findings.values(), key=lambda each: (each.place.line, each.place.column, each.kind))
     return Script(
         launches=_launches(shell),
         findings=tuple(findings),
-        directives=directives,
+        directives={name: word for _, launch in shell.launches for name, word in launch.directives.items()}
+        | directives,
         commands=_commands(shell),
         errors=tuple(dict.fromkeys(shell.errors)),
     )
@@ -82,9 +87,9 @@ def _commands(shell: Shell) -> tuple[Command, ...]:
     return tuple(replace(command, condition=", ".join(conditions)) for conditions, command in found.values())
 
 
-def lint_text(shell: Shell, source: Source) -> None:
+def lint_text(shell: Shell, text: str) -> None:
     """Adds findings about characters that look like others, and about the file's line ends."""
-    text = source.text
+    source = Source(text)
     if text.startswith("\ufeff"):
         message = "the file starts with an invisible mark (BOM): its first line is no `#!` line and not read as written"
         shell.find("bom", source.place(0), message, "save it as UTF-8 without BOM", "error")
@@ -106,7 +111,7 @@ def _code_lines(text: str) -> Iterator[tuple[int, str]]:
     for line in text.splitlines(keepends=True):
         code = re.sub(r"(?:^|\s)#.*", "", line, flags=re.DOTALL)
         if code.strip() and not line.isascii():
-            yield start, code.rstrip("\n")
+            yield start, code.rstrip("\r\n")
         start += len(line)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from verlcli.config.shell.items import Assignment, SimpleCommand, Subst
 from verlcli.config.shell.parts import Parts, first_gap, stripped
+from verlcli.config.shell.source import without_marks
 from verlcli.config.shell.types import Command, Gap, Launch, Place, Severity, ShellFinding, Word
 from verlcli.config.shell.world import Var, World
 
@@ -46,6 +47,9 @@ class Shell:
         self.in_background = False
         self.status_used = False  # inside `a && b`, `if a`: somebody looks at how the command ends
         self.sourced: set[Path] = set()
+        self.around: tuple[Word, ...] = ()  # of the shells that the statements are handed to: `srun bash -c`
+        self.written: dict[str, tuple[Word, World]] = {}  # scripts that this one writes, by the file's name
+        self.directives: dict[str, Word] = {}
         # Outputs of a `$(…)` by the conditions they come under, and the one that a world has settled on.
         self.offered: dict[tuple[int, int], dict[tuple[str, ...], Parts]] = {}
         self.forced: dict[tuple[int, int], Parts] = {}
@@ -119,7 +123,7 @@ def _short(source: Source, item: Subst) -> str:
 
 def shortened(text: str, most: int = 100) -> str:
     """The text on one line, cut to `most` characters."""
-    line = " ".join(text[: most * 4].split())
+    line = without_marks(" ".join(text[: most * 4].split()))
     return line if len(line) <= most else line[: most - 1] + "…"
 
 

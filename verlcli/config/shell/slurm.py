@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from verlcli.config.shell.types import Piece, Place, Word
+from verlcli.config.shell.source import Source
+from verlcli.config.shell.types import Piece, Word
 from verlcli.config.shell.world import Var
 
 _LINE = re.compile(r"^#SBATCH[ \t]+([^\n]*)$", re.MULTILINE)
@@ -20,13 +21,11 @@ _MEMORY = re.compile(r"(\d{1,9})([KMGT]?)B?\Z", re.ASCII | re.IGNORECASE)
 _MEGABYTES = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 
 
-def read_directives(text: str) -> dict[str, Word]:
+def read_directives(source: Source) -> dict[str, Word]:
     """Long name of each option -> its value, empty for a flag. Slurm stops reading at the first command."""
     found: dict[str, Word] = {}
-    line, counted = 1, 0
-    for match in _LINE.finditer(text, 0, _first_command(text)):
-        line, counted = line + text.count("\n", counted, match.start()), match.start()
-        _read_line(match[1].partition(" #")[0].rstrip("\r"), line, match.start(1) - match.start() + 1, found)
+    for match in _LINE.finditer(source.text, 0, _first_command(source.text)):
+        _read_line(match[1].partition(" #")[0].rstrip("\r"), source, match.start(1), found)
     return found
 
 
@@ -35,7 +34,7 @@ def _first_command(text: str) -> int:
     return match.start() if match else len(text)
 
 
-def _read_line(line: str, number: int, column: int, found: dict[str, Word]) -> None:
+def _read_line(line: str, source: Source, at_line: int, found: dict[str, Word]) -> None:
     parts = list(_PART.finditer(line))
     at = 0
     while at < len(parts):
@@ -46,8 +45,8 @@ def _read_line(line: str, number: int, column: int, found: dict[str, Word]) -> N
         start = part.start() + offset
         if not value and not part[0].endswith("=") and at < len(parts) and not parts[at][0].startswith("-"):
             value, start, at = parts[at][0], parts[at].start(), at + 1
-        place = Place(number, column + start)
-        found[name] = Word(place, (Piece(value.strip("\"'"), place),) if value else ())
+        value_parts = tuple(source.parts(value.strip("\"'"), at_line + start))
+        found[name] = Word(source.place(at_line + start), value_parts)
 
 
 def _option(text: str) -> tuple[str, str, int]:

@@ -17,6 +17,9 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _SEVERAL = re.compile(r"^[ \t]*[A-Za-z_]\w*=.*[ \t][A-Za-z_]\w*=", re.MULTILINE | re.ASCII)
 _LINE_END = re.compile(r"(?<!\\)\n")
 _MOST_ROUNDS = 4
+# Characters that no script has stand for the gaps of a composed text, each for the one of its number.
+_FIRST_MARK, _MOST_MARKS = 0xF0000, 0xFFFE
+_MARK = re.compile("[\U000f0000-\U000ffffd]")
 
 
 @cache
@@ -30,9 +33,18 @@ def _parser() -> Parser:
 class Source:
     """A text to be read as bash; offsets count its characters."""
 
-    def __init__(self, text: str, runs: tuple[tuple[int, Piece], ...] = (), fixed: Place | None = None) -> None:
-        """`runs` are the pieces a composed text is made of, by offset; `fixed` is that of a foreign text."""
-        self.text = text
+    def __init__(
+        self,
+        text: str,
+        runs: tuple[tuple[int, Piece], ...] = (),
+        fixed: Place | None = None,
+        gaps: tuple[Gap, ...] = (),
+    ) -> None:
+        """`runs` are the pieces a composed text is made of, by offset; `fixed` is that of a foreign text.
+
+        `gaps` are what the marks in the text stand for.
+        """
+        self.text, self.gaps = text, gaps
         # The parser counts bytes, we count characters; to bash every character beyond ASCII is part of a word.
         self._bytes = _NOT_ASCII.sub("@", text).encode()
         self._lines = [match.end() for match in re.finditer("\n", text)]
@@ -44,13 +56,29 @@ class Source:
     @classmethod
     def of_word(cls, word: Word) -> Source:
         """The text of a word, such as the argument of `bash -c`, where each character keeps its own place."""
-        runs, length = [], 0
+        runs, length, gaps = list[tuple[int, Piece]](), 0, list[Gap]()
         for part in word.parts:
             if isinstance(part, Gap):
-                continue
+                gaps.append(part)
+                mark = chr(_FIRST_MARK + min(len(gaps), _MOST_MARKS) - 1)
+                part = Piece(mark, part.place, part.variable)
             runs.append((length, part))
             length += len(part.text)
-        return cls(word.text_as_run, tuple(runs), None if runs else word.place)
+        text = "".join(piece.text for _, piece in runs)
+        return cls(text, tuple(runs), None if runs else word.place, tuple(gaps))
+
+    def parts(self, text: str, at: int) -> list[Piece | Gap]:
+        """A text that stands at `at`, with the gaps that its marks stand for."""
+        if not self.gaps:
+            return [Piece(text, self.place(at))] if text else []
+        found, start = list[Piece | Gap](), 0
+        for match in _MARK.finditer(text):
+            number = ord(match[0]) - _FIRST_MARK
+            if number < len(self.gaps):
+                found += [Piece(text[start : match.start()], self.place(at + start)), self.gaps[number]]
+                start = match.end()
+        found.append(Piece(text[start:], self.place(at + start)))
+        return [part for part in found if isinstance(part, Gap) or part.text]
 
     @classmethod
     def of_file(cls, text: str, fixed: Place | None = None) -> Source:
@@ -104,6 +132,11 @@ class Source:
         finally:
             parser.reset()
             parser.included_ranges = []
+
+
+def without_marks(text: str) -> str:
+    """The text as it is shown to people, `…` in the place of every gap."""
+    return text if text.isascii() else _MARK.sub("…", text)
 
 
 def _joints(root: Node, text: str) -> list[int]:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from verlcli.config.shell.arithmetic import BadArithmeticError, evaluate
-from verlcli.config.shell.parts import Parts, cut_parts, first_gap, joined, rewritten, stripped, text_as_run
+from verlcli.config.shell.parts import Parts, cut_parts, first_gap, joined, rewritten, text_as_run
 from verlcli.config.shell.shell import Call
+from verlcli.config.shell.splitting import DEFAULT_IFS
 from verlcli.config.shell.types import Gap, Piece, Place, Word
 from verlcli.config.shell.world import Var, World
 
+_READ_TAKES, _MAPFILE_TAKES = "adinNptu", "dnOsuCc"  # options with a value
 _FORMAT = re.compile(r"%(?:%|(-?0?\d*(?:\.\d+)?)([sdi]))|%|\\(?:(n)|(t)|(\\))|[^%\\]+|\\")
 
 
@@ -131,60 +133,95 @@ class _NoNames:
 
 def read(call: Call) -> list[World]:
     """`read` takes its text from a here-document or a here-string; from elsewhere it cannot be known."""
-    world, arguments = call.world, call.arguments
-    array, whole = "-a" in arguments, any(text.startswith("-d") for text in arguments)
-    names = _read_names(arguments)
-    given = next((each for each in call.command.redirects if each.op in ("<<", "<<<")), None)
-    place = call.expander.source.place(call.command.start)
-    if given is None or first_gap(text := call.expander.text(given.target)):
-        for name in names or ["REPLY"]:
-            store(call, name, (Gap("what the script reads while it runs", place, name, "runtime"),))
+    world = call.world
+    options, names = _options(call.arguments, _READ_TAKES)
+    array = options.get("a")
+    text = _given(call) if not {"u", "n", "N"} & options.keys() else None
+    if text is None:
+        gap = _read_gap(call, array or (names or ["REPLY"])[0])
+        if array:
+            world.put(array, Var(items={0: (gap,)}))
+        for name in [] if array else names or ["REPLY"]:
+            store(call, name, (replace(gap, variable=name),))
         world.status = "maybe"
         return [world]
-    world.status = "no" if whole else "yes"
-    fields = _read_fields(call, text if whole else cut_parts(text, 0, len(text_as_run(text).partition("\n")[0])))
-    if array and names:
-        world.put(names[0], Var(items=dict(enumerate(fields))))
-        return [world]
-    _share(call, names, fields, stripped(text))
+    before, found, _ = text_as_run(text).partition(options["d"][0] if options.get("d") else "\n")
+    to_the_end = options.get("d") == ""
+    world.status = "yes" if found and not to_the_end else "no"
+    line = text if to_the_end else cut_parts(text, 0, len(before))
+    if array:
+        fields = [cut_parts(line, *span) for span in _read_fields(call, line)]
+        world.put(array, Var(items=dict(enumerate(fields))))
+    else:
+        _share(call, names, line)
     return [world]
 
 
-def _read_names(arguments: list[str]) -> list[str]:
-    names, skip = [], False
-    for text in arguments:
-        if skip:
-            skip = False
-        elif text.startswith("-"):
-            skip = text[-1:] in "dnNptui" and not (len(text) > 2 and text[1] in "dnNptui")
-        else:
-            names.append(text)
-    return names
+def _options(arguments: Sequence[str], takes: str) -> tuple[dict[str, str], list[str]]:
+    """Options of a builtin, letters of one word taken apart (`-ra NAME`), and the words behind them."""
+    options, rest = dict[str, str](), list(arguments)
+    while rest and rest[0].startswith("-") and len(rest[0]) > 1:
+        text = rest.pop(0)
+        if text == "--":
+            break
+        for behind, letter in enumerate(text[1:], 2):
+            options[letter] = ""
+            if letter in takes:
+                options[letter] = text[behind:] or (rest.pop(0) if rest else "")
+                break
+    return options, rest
 
 
-def _read_fields(call: Call, text: Parts) -> list[Parts]:
+def _given(call: Call) -> Parts | None:
+    """Text of the here-document or here-string, the line end that bash adds included; None when it is not known."""
+    given = next((each for each in call.command.redirects if each.op in ("<<", "<<<")), None)
+    if given is None or first_gap(text := call.expander.text(given.target)):
+        return None
+    return (*text, Piece("\n", call.expander.source.place(given.at))) if given.op == "<<<" else text
+
+
+def _read_gap(call: Call, name: str) -> Gap:
+    return Gap("what the script reads while it runs", call.expander.source.place(call.command.start), name, "runtime")
+
+
+def _separators(call: Call) -> tuple[str, str]:
+    """IFS as `read` sees it, and the blanks in it."""
     prefix = next((a for a in call.command.assignments if a.name == "IFS"), None)
     ifs = call.world.variables.get("IFS")
-    separators = (
-        text_as_run(call.expander.text(prefix.value)) if prefix else text_as_run(ifs.scalar()) if ifs else " \t\n"
-    )
-    if not separators:
-        return [text]
-    kind = re.escape(separators)
-    return [cut_parts(text, found.start(), found.end()) for found in re.finditer(f"[^{kind}]+", text_as_run(text))]
+    given = call.expander.text(prefix.value) if prefix else ifs.scalar() if ifs else None
+    separators = DEFAULT_IFS if given is None else text_as_run(given)
+    return separators, "".join(char for char in separators if char in DEFAULT_IFS)
 
 
-def _share(call: Call, names: list[str], fields: list[Parts], text: Parts) -> None:
+def _read_fields(call: Call, line: Parts) -> list[tuple[int, int]]:
+    """Where the fields of a line stand: blanks of IFS go in runs, each other character of it ends one field."""
+    separators, blanks = _separators(call)
+    text = text_as_run(line)
+    start, end = (len(text) - len(text.lstrip(blanks)), len(text.rstrip(blanks))) if blanks else (0, len(text))
+    spans: list[tuple[int, int]] = []
+    for ended in _field_ends(separators, blanks).finditer(text, start, end) if separators else ():
+        spans.append((start, ended.start()))
+        start = ended.end()
+    return [*spans, (start, end)] if start < end else spans
+
+
+def _field_ends(separators: str, blanks: str) -> re.Pattern[str]:
+    blank = f"[{re.escape(blanks)}]" if blanks else "(?!)"
+    hard = "".join(char for char in separators if char not in blanks)
+    return re.compile(f"{blank}*[{re.escape(hard)}]{blank}*|{blank}+" if hard else f"{blank}+")
+
+
+def _share(call: Call, names: list[str], line: Parts) -> None:
     """One field a name, the rest to the last name as it stands."""
-    place = call.expander.source.place(call.command.start)
-    if len(names) <= 1:
-        whole = text_as_run(text)
-        start = len(whole) - len(whole.lstrip())
-        store(call, names[0] if names else "REPLY", cut_parts(text, start, len(whole.rstrip())))
+    if not names:
+        store(call, "REPLY", line)
         return
+    spans = _read_fields(call, line)
     for number, name in enumerate(names):
-        rest = fields[number:] if number + 1 == len(names) else fields[number : number + 1]
-        store(call, name, joined(rest, " ") if place else ())
+        rest = spans[number:]
+        if number + 1 == len(names) and len(rest) > 1:
+            rest = [(rest[0][0], len(text_as_run(line).rstrip(_separators(call)[1] or "\n")))]
+        store(call, name, cut_parts(line, *rest[0]) if rest else ())
 
 
 def store(call: Call, name: str, parts: Parts) -> None:
@@ -195,9 +232,15 @@ def store(call: Call, name: str, parts: Parts) -> None:
 
 
 def mapfile(call: Call) -> list[World]:
-    """An array of lines that only a run can tell."""
-    names = [text for text in call.arguments if text[:1] != "-" and not text.isdigit()]
-    place = call.expander.source.place(call.command.start)
-    gap = Gap("what the script reads while it runs", place, names[-1] if names else "MAPFILE", "runtime")
-    call.world.put(names[-1] if names else "MAPFILE", Var(items={0: (gap,)}))
+    """An array of the lines of a here-document or a here-string; of lines from elsewhere only a run can tell."""
+    options, names = _options(call.arguments, _MAPFILE_TAKES)
+    name, text = names[0] if names else "MAPFILE", _given(call) if options.keys() <= {"t"} else None
+    items: dict[int | str, Parts] = {0: (_read_gap(call, name),)}
+    if text is not None:
+        kept, at = dict[int | str, Parts](), 0
+        for number, line in enumerate(text_as_run(text).splitlines(keepends=True)):
+            kept[number] = cut_parts(text, at, at + len(line) - ("t" in options and line.endswith("\n")))
+            at += len(line)
+        items = kept
+    call.world.put(name, Var(items=items))
     return [call.world]

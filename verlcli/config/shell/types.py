@@ -104,6 +104,7 @@ class Launch:
     in_background: bool = False
     takes_arguments: bool = False  # the script's own "$@" is part of it, or of what was meant for it
     wrapper: tuple[Word, ...] = ()  # what stands before python: `srun --nodes=2`, `ray job submit … --`
+    directives: Mapping[str, Word] = field(default_factory=dict)  # of the Slurm job that it is a part of
     lost: tuple[Word, ...] = ()  # meant for the launch, and no words of it: behind a line that ends it too early
 
 

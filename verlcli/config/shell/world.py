@@ -96,6 +96,7 @@ class World:
     output: Parts | None = None  # what was printed so far, inside `$(…)`
     saved: tuple[dict[str, Var | None], ...] = ()  # of `local` variables, one a running function
     touched_unset: bool = False  # the last test looked at a variable that nobody sets
+    unread: str = ""  # a file that was read in and is not here: it may set any variable
 
     def copy(self) -> World:
         """An independent world with the same state."""
@@ -110,6 +111,7 @@ class World:
             self.flow == other.flow
             and self.levels == other.levels
             and self.options == other.options
+            and self.unread == other.unread
             and self.positional == other.positional
             and self.output == other.output
             and self.variables == other.variables
@@ -189,6 +191,8 @@ class Numbers:
     def _missing(self, name: str) -> str:
         if at_run_time(name):
             raise UnknownNumberError(Gap(f"${name} is set by the machine", self.place, name, "runtime"))
+        if self.world.unread:
+            raise UnknownNumberError(Gap(f"${name} may be set by {self.world.unread}", self.place, name, "runtime"))
         if self.shell:
             self.shell.unset(self.place, name, "it counts as 0", self.world)
         return ""

@@ -5,60 +5,77 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from verlcli.config.context import NotKnown
-from verlcli.config.data import Asked, with_data
+from verlcli.config.context import Asked, NotKnown
+from verlcli.config.data import with_data
 from verlcli.config.problems import NOT_CHECKED, Problem
 from verlcli.config.verl.keys import check_keys
 from verlcli.config.verl.placing import problem_of
-from verlcli.config.verl.rules import VERL_RULES
+from verlcli.config.verl.rules import rules_for
 from verlcli.config.verl.rules._base import VerlRule
-from verlcli.config.verl.rules.data import files_at
+from verlcli.config.verl.rules.files import files_at
 from verlcli.config.verl.run import VerlRun
 
 __all__ = ["check_rules", "check_run", "problem_of"]
-
-_NO_RL = frozenset({"sft", "sft_legacy", "eval", "r1_eval", "generation", "generation_server"})
 
 
 def check_run(run: VerlRun) -> Iterator[Problem]:
     """Problems of one launch: its keys one by one, then the rules, which stay silent about keys that are wrong."""
     wrong: set[str] = set()
+    data: list[Problem] = []
     if run.context.read_data is not None:
-        run, problems = _with_data(run)
-        yield from problems
+        run, data = _with_data(run)
     for key, problem in check_keys(run):
         if problem.severity == "error":
             wrong.add(key)
         yield problem
-    yield from check_rules(run, frozenset(wrong))
+    found = list(check_rules(run, frozenset(wrong)))
+    yield from found
+    # Rows are bad because the column is missing.
+    known = run.context.data is not None and any(problem.code == "VRL225" for problem in found)
+    yield from (problem for problem in data if problem.code != "VRL143" or not known)
 
 
 def _with_data(run: VerlRun) -> tuple[VerlRun, list[Problem]]:
     """The launch with what its training data hold."""
+    if run.get("data.custom_cls.path") is not None:
+        return run, [_unchecked(run, "the dataset class of data.custom_cls, which reads the rows itself", "VRL144")]
     try:
-        files = files_at(run, "data.train_files")
-        key, model = run.text("data.prompt_key"), run.text("actor_rollout_ref.model.path")
-        limit = run.integer("data.max_prompt_length")
+        context, problems = with_data(run.context, _asked(run, "data.train_files"))
+        _, more = with_data(run.context, _asked(run, "data.val_files"))
     except NotKnown as fact:
-        return run, [Problem("VRL144", "note", "", f"{NOT_CHECKED}{fact.need}").at(run.place)] if fact.need else []
-    name, place = run.name("data.train_files"), run.value_place("data.train_files")
-    asked = Asked(name, place, files, key or "prompt", model, limit)
-    context, problems = with_data(run.context, asked)
-    return replace(run, context=context), problems
+        return run, [_unchecked(run, fact.need, "VRL144")] if fact.need else []
+    return replace(run, context=context), [*problems, *more]
+
+
+def _asked(run: VerlRun, key: str) -> Asked:
+    """The files at `key`; what must stand beside the prompt depends on the reward, and is a rule's business."""
+    files = files_at(run, key) if run.is_set(key) else []
+    prompt, model = run.text("data.prompt_key") or "prompt", run.text("actor_rollout_ref.model.path")
+    limit = run.integer("data.max_prompt_length")
+    return Asked(run.name(key), run.value_place(key), files, prompt, model, limit, prompt_only=True)
 
 
 def check_rules(run: VerlRun, wrong: frozenset[str] = frozenset()) -> Iterator[Problem]:
     """Problems that rules find in one launch; silent about `wrong` keys, whose values are reported already."""
-    for rule in VERL_RULES:
-        if rule.holds_for(run) and (rule.entries or (run.entry or run.tree.entry) not in _NO_RL):
-            yield from _verdicts(run, rule, wrong)
+    needs: dict[str, dict[str, None]] = {}
+    for rule in rules_for(run):
+        yield from _verdicts(run, rule, wrong, needs)
+    for need, codes in needs.items():
+        yield _unchecked(run, need, *sorted(codes))
 
 
-def _verdicts(run: VerlRun, rule: VerlRule, wrong: frozenset[str]) -> Iterator[Problem]:
+def _unchecked(run: VerlRun, need: str, *codes: str) -> Problem:
+    """One note for all rules that lack the same fact."""
+    return Problem(codes[0], "note", "", f"{NOT_CHECKED}{need} ({', '.join(codes)})").at(run.place)
+
+
+def _verdicts(
+    run: VerlRun, rule: VerlRule, wrong: frozenset[str], needs: dict[str, dict[str, None]]
+) -> Iterator[Problem]:
     try:
         for verdict in rule.verdicts(run):
             if not wrong.intersection(verdict.keys):
                 yield problem_of(run, verdict)
     except NotKnown as fact:
         if fact.need:
-            yield Problem(rule.code, "note", "", f"{NOT_CHECKED}{fact.need}").at(run.place)
+            needs.setdefault(fact.need, {})[rule.code] = None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from verlcli.config.problems import Problem
 from verlcli.config.shell import Gap, Launch, Piece, Word
-from verlcli.config.verl.words import place_at
+from verlcli.config.verl.words import place_at, text_with_gaps
 
 # Options of Hydra's command line that take a value, by every way to write them.
 _VALUES = {
@@ -25,6 +26,11 @@ _VALUES = {
 }
 _FLAGS = {"--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m", "--"}
 _FLAGS |= {"--shell-completion", "-sc", "--info", "-i"}
+_NAME = re.compile(r"(?:\+\+?)?[A-Za-z_][\w.-]*")
+_OVERRIDE = re.compile(r"(?:\+\+?|~)?[A-Za-z_][\w-]*(?:\.[\w-]+)+=")
+_BLANKS = re.compile(r" *, *")
+_MODULE = re.compile(r"verl(?:\.\w+)+")
+_LONGEST = 64  # words of one list
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +41,13 @@ class Program:
         module: after `-m`, or the path of a Python file; empty when the text does not tell.
         arguments: words behind it.
         at: the word that names it.
+        is_file: whether python gets it as a file, without `-m`.
     """
 
     module: str
     arguments: tuple[Word, ...]
     at: Word | None = None
+    is_file: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +76,8 @@ def program_of(launch: Launch) -> Program:
         text = word.text_as_run
         if text in ("-m", "--module") and at + 1 < len(words):
             return Program(words[at + 1].text_as_run, words[at + 2 :], words[at + 1])
-        if at and text.endswith(".py"):
-            return Program(text, words[at + 1 :], word)
+        if at and (text.endswith(".py") or (at == 1 and _MODULE.fullmatch(text))):
+            return Program(text, words[at + 1 :], word, is_file=True)
         if text == "-c":
             break
     return Program("", ())
@@ -81,7 +89,7 @@ def hydra_line(arguments: Sequence[Word], file: str) -> HydraLine:
     options: dict[str, Word] = {}
     problems: list[Problem] = []
     multirun, closed = False, False
-    for word, name, value in _items(arguments):
+    for word, name, value in _items(_joined(arguments, file, problems)):
         if not name:
             if closed:
                 problems.append(_unseen(word, file))
@@ -97,6 +105,52 @@ def hydra_line(arguments: Sequence[Word], file: str) -> HydraLine:
     return HydraLine(
         tuple(overrides), options.get("name"), options.get("path"), options.get("dir"), multirun, tuple(problems)
     )
+
+
+def _joined(arguments: Sequence[Word], file: str, problems: list[Problem]) -> list[Word]:
+    """The arguments with lists that the shell split at their blanks made whole again, as they were meant."""
+    joined: list[Word] = []
+    at = 0
+    while at < len(arguments):
+        end = _end_of_list(arguments, at)
+        joined.append(arguments[at] if end == at else _as_one(arguments[at : end + 1]))
+        if end > at:
+            problems.append(_split(joined[-1], file))
+        at = end + 1
+    return joined
+
+
+def _end_of_list(arguments: Sequence[Word], start: int) -> int:
+    """Index of the word that closes the list which the value of a word opens; `start` itself when there is none."""
+    name, _, value = arguments[start].text_as_run.partition("=")
+    if not _NAME.fullmatch(name) or value[:1] not in ("[", "{"):
+        return start
+    opener, closer = ("[", "]") if value[0] == "[" else ("{", "}")
+    depth = 0
+    for at in range(start, min(start + _LONGEST, len(arguments))):
+        text = arguments[at].text_as_run if at > start else value
+        if at > start and (_OVERRIDE.match(text) or text.startswith("-")):
+            return start
+        depth += text.count(opener) - text.count(closer)
+        if depth <= 0:
+            return at if depth == 0 and text.endswith(closer) else start
+    return start
+
+
+def _as_one(words: Sequence[Word]) -> Word:
+    parts = list(words[0].parts)
+    for word in words[1:]:
+        parts += [Piece(" ", word.place), *word.parts]
+    return Word(words[0].place, tuple(parts), words[0].quoted)
+
+
+def _split(word: Word, file: str) -> Problem:
+    text = text_with_gaps(word)
+    key = text.partition("=")[0].lstrip("+~")
+    message = "the shell splits this value at its blanks, so that Hydra gets a list that does not end"
+    quote = '"' if word.gaps or "'" in text else "'"
+    advice = f"put quotes around the whole word: {quote}{_BLANKS.sub(',', text)}{quote}"
+    return Problem("VRL333", "error", key, message, suggestion=advice).at(place_at(word, 0, file))
 
 
 def _items(arguments: Sequence[Word]) -> Iterator[tuple[Word, str, Word | None]]:
@@ -143,6 +197,10 @@ def _unseen(word: Word, file: str) -> Problem:
 def _foreign(word: Word, file: str) -> Problem:
     text = word.text_as_run
     message = f"Hydra has no option {text.partition('=')[0][:60]} and stops with 'unrecognized arguments'"
-    name = text.lstrip("-")
-    advice = f"write {name[:60]}" if "=" in name else "remove it, or write key=value"
+    name, equals, value = text.lstrip("-").partition("=")
+    option = f"--{name.lower().replace('_', '-')}"
+    if option in _VALUES or option in _FLAGS:
+        advice = f"write {option}{equals}{value[:60]}"
+    else:
+        advice = f"write {name[:60]}={value[:60]}" if equals else "remove it, or write key=value"
     return Problem("VRL335", "error", "", message, suggestion=advice).at(place_at(word, 0, file))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from verlcli.config.problems import Severity
     from verlcli.facts.verl import EntryPoint
 
 # First part of a module, or the program itself -> the trainer that it belongs to.
@@ -21,6 +23,7 @@ _OTHERS = {
     "llamafactory": "LLaMA-Factory",
     "llamafactory-cli": "LLaMA-Factory",
 }
+_SLIP, _SAME_FOLDER = 0.85, 0.8  # likeness of the last part of a module's name, and of the package before it
 _SURE = 3  # keys below actor_rollout_ref that make a launch of somebody's own program one of verl
 
 
@@ -53,12 +56,16 @@ class Chosen:
         entry: entry point of verl whose keys it takes; None when they are not known.
         code, remark: what has to be said about it; empty when there is nothing.
         unseen: what may hold more than verl's own defaults and was not read; empty without it.
+        severity: of the remark; None: as the reader of the script sees fit.
+        suggestion: what to write instead.
     """
 
     entry: EntryPoint | None
     code: str = ""
     remark: str = ""
     unseen: str = ""
+    severity: Severity | None = None
+    suggestion: str | None = None
 
 
 def choose_entry(command: Command) -> Chosen | None:
@@ -82,15 +89,18 @@ def _of_other_version(command: Command, shipped: tuple[str, ...]) -> Chosen:
     from verlcli.facts.verl import entry_of_module
     from verlcli.facts.verl.renames import MODULE_RENAMES
 
-    last = shipped[-1]
-    remark = f"verl {command.version} has no {command.module}; verl {last} is the last that has it"
-    if command.module in MODULE_RENAMES:
-        new, since = MODULE_RENAMES[command.module]
-        remark = f"{remark}, and {new} took its place in {since}"
-    entry = entry_of_module(command.module, last, command.config_name) or entry_of_module(command.module, last)
+    last, module = shipped[-1], command.module
+    remark = f"verl {command.version} has no {module}; {last} is the last release that has it"
+    advice = f"check it with --verl-version {last}"
+    if module in MODULE_RENAMES:
+        advice = f"write {MODULE_RENAMES[module][0]}, or {advice}"
+    entry = entry_of_module(module, last, command.config_name) or entry_of_module(module, last)
+    # Recipes live on in a repository of their own.
+    severity: Severity | None = "error" if module.startswith("verl.") else None
     if command.pinned or entry is None:
-        return Chosen(None, "VRL332", f"{remark}. This launch is not checked")
-    return Chosen(entry.with_groups(command.groups or {}), "VRL332", f"{remark}: this launch is checked as one of it")
+        return Chosen(None, "VRL332", f"{remark}. This launch is not checked", "", severity, advice)
+    remark = f"{remark}, and this launch is checked for {last}"
+    return Chosen(entry.with_groups(command.groups or {}), "VRL332", remark, "", severity, advice)
 
 
 def _foreign(command: Command) -> Chosen | None:
@@ -99,12 +109,39 @@ def _foreign(command: Command) -> Chosen | None:
     fork = _fork_of(command.module)
     if fork:
         return Chosen(None, "VRL331", f"{command.module} is {fork}. This launch is not checked")
+    meant = _meant_module(command)
+    if meant is not None:
+        remark = f"verl has no module {command.module}: python stops at once. This launch is checked as {meant.module}"
+        advice = f"write -m {meant.module}"
+        return Chosen(meant.with_groups(command.groups or {}), "VRL332", remark, "", "error", advice)
     if sum(key.startswith("actor_rollout_ref.") for key in command.keys) < _SURE:
         return None
     plain = entry_of_module("verl.trainer.main_ppo", command.version)
     remark = f"{command.module or 'the program'} is not verl's own: it is checked as verl.trainer.main_ppo"
     unseen = f"the config of {command.module or 'the program'}"
     return Chosen(plain and plain.with_groups(command.groups or {}), "VRL338", remark, unseen)
+
+
+def _meant_module(command: Command) -> EntryPoint | None:
+    """The entry point that a slip in a module's name means; a copy with a name of its own is none."""
+    from verlcli.facts.verl import entry_of_module
+    from verlcli.facts.verl.entries import modules
+
+    package, _, name = command.module.rpartition(".")
+    if not command.module.startswith("verl.") or "/" in command.module:
+        return None
+    for known in modules(command.version):
+        folder, _, leaf = known.rpartition(".")
+        slip = folder == package and _alike(name, leaf) >= _SLIP and not name.startswith(leaf)
+        if slip or (leaf == name and _alike(package, folder) >= _SAME_FOLDER):
+            return entry_of_module(known, command.version, command.config_name) or entry_of_module(
+                known, command.version
+            )
+    return None
+
+
+def _alike(first: str, second: str) -> float:
+    return SequenceMatcher(None, first, second).ratio()
 
 
 def _fork_of(module: str) -> str:

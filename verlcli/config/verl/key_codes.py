@@ -133,4 +133,19 @@ KEY_TEXTS = {
     Instead: actor_rollout_ref.rollout.multi_turn.max_assistant_turns=2
     Source: the forks' repositories
     """,
+    "VRL266": """VRL266: a key that verl reads is removed.
+
+    Why: most of verl reads its config by name and has no default of its own, so that the run stops with
+        ConfigAttributeError "Key ... is not in struct", often after models are loaded.
+    Example: ~trainer.logger
+    Instead: trainer.logger=[console], or nothing
+    Source: verl/trainer/ppo/ray_trainer.py
+    """,
+    "VRL267": """VRL267: a value refers to a key that the config does not have.
+
+    Why: main_ppo resolves the whole config at its start: "InterpolationKeyError: Interpolation key ... not found".
+    Example: 'trainer.default_local_dir=/ckpt/${trainer.experiment_nam}'
+    Instead: 'trainer.default_local_dir=/ckpt/${trainer.experiment_name}'
+    Source: verl/trainer/main_ppo.py; OmegaConf, variable interpolation
+    """,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,9 @@ _STRATEGIES = ("actor_rollout_ref.actor.strategy", "actor_rollout_ref.ref.strate
 _ANY = ("algorithm.rollout_correction.rollout_is_threshold", "algorithm.rollout_correction.rollout_rs_threshold")
 _LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"  # CISPO takes 10 for "no lower bound"
 _WORDS = ("after_each_epoch",)  # for trainer.save_freq and test_freq of the SFT trainer
+_LONGEST = 40  # characters of a number that are worth quoting
+_PLUGINS = "VERL_USE_EXTERNAL_MODULES"  # imported by verl/__init__.py
+_OWN_CODE = re.compile(r"external_lib|custom|module\.path|_target_|agent_loop|class_path|plugin|tool_config")
 _KINDS = {
     "integer": "a whole number",
     "number": "a number",
@@ -87,11 +91,20 @@ def _no_choice(run: VerlRun, setting: Setting, wrong: Any, names: tuple[str, ...
         return Verdict("VRL262", (setting.key,), message, f"add model_engine={engine}")
     close = closest(wrong, names) if isinstance(wrong, str) else None
     listed = f"{run.name(setting.key)} is one of: {', '.join(names)}"
-    message = f"{shown(wrong)} is no {'known ' if is_open else ''}choice of verl {run.version}"
+    slip = close is not None and not brings_code(run)
+    message = f"{shown(wrong)} is no {'known ' if is_open and not slip else ''}choice of verl {run.version}"
     fix = Fix("set", setting.key, close) if close and wrong is setting.value else None
     advice = f"did you mean '{close}'? {listed}" if close else listed
-    severity: Severity = "warning" if is_open or not run.is_of_verl else "error"
+    severity: Severity = "error" if run.is_of_verl and (slip or not is_open) else "warning"
     return Verdict("VRL255", (setting.key,), message, advice, severity, fix=fix)
+
+
+def brings_code(run: VerlRun) -> bool:
+    """Whether the launch may load code of the user's own, which can register names that verl does not have."""
+    if run.unseen or run.takes_arguments or _PLUGINS in run.environment:
+        return True
+    keys = [setting.key for setting in run.settings if setting.value is not None]
+    return any(_OWN_CODE.search(key) for key in keys)
 
 
 def _engine_of(run: VerlRun, setting: Setting) -> str | None:
@@ -172,7 +185,8 @@ def _unused(run: VerlRun, key: str) -> bool:
 
 def _said(setting: Setting) -> str:
     """The value as somebody wrote it."""
-    return setting.raw if setting.raw and not setting.inside else shown(setting.value)
+    raw = setting.raw
+    return raw if raw and len(raw) <= _LONGEST and not setting.inside else shown(setting.value)
 
 
 def _whole_float(run: VerlRun, setting: Setting) -> Verdict:

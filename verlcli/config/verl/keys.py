@@ -14,6 +14,8 @@ from verlcli.config.verl.hydra_groups import group_verdicts, is_group
 from verlcli.config.verl.key_values import value_verdicts
 from verlcli.config.verl.legacy import legacy_verdicts
 from verlcli.config.verl.placing import problem_at, problem_of
+from verlcli.config.verl.references import reference_verdicts
+from verlcli.config.verl.removed_keys import removal_verdicts
 from verlcli.config.verl.repeats import repeated_keys
 from verlcli.config.verl.run import UNKNOWN, Setting, VerlRun
 from verlcli.config.verl.settings import leaves
@@ -80,10 +82,12 @@ def _findings(run: VerlRun, setting: Setting, added: dict[str, Any]) -> Iterator
     if is_group(run, setting):
         yield from (_Finding(verdict, at_key=False) for verdict in group_verdicts(run, setting))
     elif setting.prefix == "~":
-        yield from map(_Finding, _removal(run, setting, added))
+        yield from map(_Finding, removal_verdicts(run, setting, added))
     elif tree.has(key):
-        yield from map(_Finding, [*_plus(run, setting, added), *legacy_verdicts(run, setting)])
-        yield from _value(run, setting)
+        old = list(legacy_verdicts(run, setting))
+        yield from map(_Finding, [*_plus(run, setting, added), *old])
+        if not any(verdict.severity == "error" for verdict in old):  # nothing reads the value
+            yield from _value(run, setting)
     elif tree.is_free_form(key) or tree.is_extra(key):
         yield from map(_Finding, [*_plus(run, setting, added), *_no_plus(run, setting, added)])
         yield from map(_Finding, legacy_verdicts(run, setting) if setting.prefix else ())
@@ -93,16 +97,6 @@ def _findings(run: VerlRun, setting: Setting, added: dict[str, Any]) -> Iterator
         yield from map(_Finding, _plus(run, setting, added))
     elif not _handed_on(run, key):
         yield from map(_Finding, unknown_verdict(run, setting))
-
-
-def _removal(run: VerlRun, setting: Setting, added: dict[str, Any]) -> Iterator[Verdict]:
-    """Hydra removes only what is there and is not null."""
-    key = setting.key
-    if run.unseen or added.get(key) is not None or run.tree.is_section(key) or run.tree.defaults.get(key) is not None:
-        return
-    what = "null by default" if run.tree.has(key) else f"no key of verl {run.version}"
-    message = f"{run.name(key)} is {what}, and Hydra stops when it cannot remove something"
-    yield Verdict("VRL259", (key,), message, "remove this override", fix=Fix("remove", key))
 
 
 def _plus(run: VerlRun, setting: Setting, added: dict[str, Any]) -> Iterator[Verdict]:
@@ -160,6 +154,7 @@ def _value(run: VerlRun, setting: Setting) -> Iterator[_Finding]:
             message = f"{setting.key} is a section with keys of its own, not a single value"
             yield _Finding(Verdict("VRL254", (setting.key,), message, f"set one of its keys: {setting.key}.NAME=VALUE"))
         return
+    yield from (_Finding(verdict, at_key=False) for verdict in reference_verdicts(run, setting))
     values = _values(run, setting)
     for value in values:
         found = [] if value is UNKNOWN else list(value_verdicts(run, replace(setting, value=value)))

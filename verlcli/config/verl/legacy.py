@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from verlcli.config.problems import Fix
 from verlcli.config.rules._base import Verdict
-from verlcli.config.verl.run import Setting, VerlRun
+from verlcli.config.verl.run import UNKNOWN, Setting, VerlRun
 
 
 def legacy_verdicts(run: VerlRun, setting: Setting) -> Iterator[Verdict]:
@@ -32,11 +32,23 @@ def _lost(run: VerlRun, setting: Setting, new: str | None, note: str) -> Iterato
     meant = moved_name(key, new)
     why = f": {note}" if note else ""
     message = f"verl {run.version} accepts {key} and ignores it{why}"
-    fix = Fix("rename", key, meant) if meant and run.tree.has(meant) and not run.is_set(meant) else None
+    known = _known(run, meant) if meant else ()
+    same = not known or setting.value is UNKNOWN or str(setting.value) in known
+    fix = Fix("rename", key, meant) if same and meant and run.tree.has(meant) and not run.is_set(meant) else None
     # What Hydra had to add under the old name has to be added under the new one too.
     plus = "" if not meant or run.tree.has(meant) or run.source != "script" else "+"
-    advice = f"write {plus}{meant}={setting.raw}" if meant else "remove it"
+    if same:
+        advice = f"write {plus}{meant}={setting.raw}" if meant else "remove it"
+    else:
+        advice = f"write {meant}=NAME, where verl {run.version} has: {', '.join(known)}"
     yield Verdict(code, (key,), message, advice, "error" if run.is_of_verl else "warning", fix=fix)
+
+
+def _known(run: VerlRun, key: str) -> tuple[str, ...]:
+    from verlcli.facts.verl.types import choices
+
+    found = choices(key, run.version)
+    return found.values if found else ()
 
 
 def moved_name(key: str, new: str | None) -> str | None:

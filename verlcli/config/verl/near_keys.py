@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
+from functools import lru_cache
 
 from verlcli.config.verl.run import VerlRun
 
@@ -58,7 +58,7 @@ def _folded(name: str) -> str:
 def _same_name(run: VerlRun, key: str) -> list[str]:
     """Keys with the same last part, those that share most of the path first."""
     leaf, parts = _folded(key.rpartition(".")[2]), set(key.split("."))
-    found = [other for other in _all(run) if other.rpartition(".")[2] == leaf and _useful(run, other)]
+    found = [other for other in _by_leaf(run).get(leaf, ()) if _useful(run, other)]
     ranked = sorted(found, key=lambda other: (-_shared(other, key), -len(parts & set(other.split("."))), len(other)))
     if len(ranked) > 1 and _rank(ranked[0], key) > _rank(ranked[1], key):
         return ranked[:1]
@@ -80,17 +80,28 @@ def _shared(first: str, second: str) -> int:
 
 
 def _similar_name(run: VerlRun, key: str) -> Near | None:
-    names: dict[str, list[str]] = {}
-    for other in _all(run):
-        names.setdefault(other.rpartition(".")[2], []).append(other)
-    close = get_close_matches(_folded(key.rpartition(".")[2]), names, n=1, cutoff=_VERY_CLOSE)
+    names, leaf = _by_leaf(run), _folded(key.rpartition(".")[2])
+    # Nothing much longer or shorter is as near as that; most names fall at once.
+    likely = [name for name in names if 2 * min(len(name), len(leaf)) >= _VERY_CLOSE * (len(name) + len(leaf))]
+    close = get_close_matches(leaf, likely, n=1, cutoff=_VERY_CLOSE)
     useful = [other for other in names[close[0]] if _useful(run, other)] if close else []
     ranked = sorted(useful, key=lambda other: (*(-part for part in _rank(other, key)), len(other)))
     return Near((ranked[0],), False) if ranked else None
 
 
-def _all(run: VerlRun) -> Iterable[str]:
-    return run.tree.defaults
+def _by_leaf(run: VerlRun) -> dict[str, list[str]]:
+    """Keys of the launch's tree by the last part of their names."""
+    return _of_tree(run.version, run.tree.entry, run.engine)
+
+
+@lru_cache(maxsize=8)
+def _of_tree(version: str, entry: str, engine: str) -> dict[str, list[str]]:
+    from verlcli.facts.verl import key_tree
+
+    names: dict[str, list[str]] = {}
+    for key in key_tree(version, entry, engine).defaults:
+        names.setdefault(key.rpartition(".")[2], []).append(key)
+    return names
 
 
 def _useful(run: VerlRun, key: str) -> bool:

@@ -101,7 +101,7 @@ def _overrides(document: Document) -> tuple[tuple[Setting, ...], list[Problem]]:
     for index, text in enumerate(document.values):
         mark = document.marks[(index,)]
         place = ShellPlace(mark.line, mark.column)
-        readings.append(read_word(Word(place, (Piece(str(text), place),)), document.file))
+        readings.append(read_word(Word(place, (Piece(str(text), place),)), document.file, in_shell=False))
     problems = [reading.problem for reading in readings if reading.problem]
     return tuple(reading.setting for reading in readings if reading.setting), problems
 

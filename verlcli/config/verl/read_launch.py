@@ -35,7 +35,7 @@ class Launch:
 
 
 def read_launch(path: str, number: int | None = None, context: Context | None = None) -> Launch:
-    """The launch `number` of a script, by default the last one, or the one that a Hydra config describes.
+    """The launch `number` of a script, by default the last line's, or the one that a Hydra config describes.
 
     Args:
         path: `-` reads stdin.
@@ -55,12 +55,23 @@ def read_launch(path: str, number: int | None = None, context: Context | None = 
     trainers = [run for run in runs if (run.entry or run.tree.entry) == ENTRY]
     if not trainers:
         raise _nothing(name, runs)
-    chosen = len(trainers) if number is None else number
+    chosen = _main(trainers) if number is None else number
     if not 1 <= chosen <= len(trainers):
-        lines = ", ".join(f"{index} in line {run.place.line}" for index, run in enumerate(trainers, start=1))
+        lines = "; ".join(f"{index} in line {described(run)}" for index, run in enumerate(trainers, start=1))
         raise ConfigError(f"no launch {chosen}", where=name, fix=f"choose one of: {lines}")
     _one_run(trainers[chosen - 1])
     return Launch(trainers[chosen - 1], chosen, len(trainers), kind)
+
+
+def _main(trainers: list[VerlRun]) -> int:
+    """Number of the last launch; of those that one line makes in several branches the first, which needs the least."""
+    line = trainers[-1].place.line
+    return next(number for number, run in enumerate(trainers, start=1) if run.place.line == line)
+
+
+def described(run: VerlRun) -> str:
+    """Line of a launch, with the branch of the script that it stands in."""
+    return f"{run.place.line}{f' ({run.condition})' if run.condition else ''}"
 
 
 def _one_run(run: VerlRun) -> None:

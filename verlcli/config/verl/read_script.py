@@ -84,7 +84,6 @@ class _Reader:
     def __init__(self, path: str, script: Script, context: Context) -> None:
         self.path, self.context = path, context
         self.commands = tuple(_command(path, command) for command in script.commands)
-        self.directives = {name: _variable(path, name, word) for name, word in script.directives.items()}
         self.problems: list[Problem] = []
         self.spaced = {find.place.line for find in script.findings if find.kind == "spaces_around_equals"}
 
@@ -147,7 +146,7 @@ class _Reader:
             place,
             {name: _variable(self.path, name, word) for name, word in launch.environment.items()},
             self.context,
-            self.directives,
+            {name: _variable(self.path, name, word) for name, word in launch.directives.items()},
             takes_arguments,
             launch.condition,
             self._facts(launch),

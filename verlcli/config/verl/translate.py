@@ -172,7 +172,9 @@ def _twice(given: list[Given], told: tuple[Told, ...], view: View) -> Iterator[t
     kept = {each.key: each.value for each in told if each.ours.startswith("verl.")}
     for each in given:
         said = view.said(each.ours) and not each.follows
-        if said and each.key in kept and not equal(kept[each.key], each.value):
+        # A copy of the base spells out verl's defaults under `verl:` where no key of ours can say them.
+        own = each.key in kept and not equal(kept[each.key], view.tree.defaults.get(each.key))
+        if said and own and not equal(kept[each.key], each.value):
             yield each.ours, each.key
 
 

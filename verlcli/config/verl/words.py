@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,8 @@ from verlcli.config.verl.values import ValueSyntaxError, parse_value
 
 # Stands for a gap while the grammar reads the rest: a plain name in Hydra's eyes, and in nobody's script.
 _MARK = "zGAP{}z"
+_TYPED = re.compile(r"[“”\u00a0\u2007\u202f\u3000]|(?<=[=\s(\[,])[‘’]|[‘’](?=[\s,\])]|$)")
+_DASH = re.compile(r"[–—−]+(?=[A-Za-z–—−-])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,17 @@ class _Spelled:
     gaps: dict[str, Gap]  # by the mark that stands for it
 
 
-def read_word(word: Word, file: str, multirun: bool = False) -> Reading:
+def read_word(word: Word, file: str, multirun: bool = False, in_shell: bool = True) -> Reading:
     """Read a word of Hydra's command line.
 
     A value with a part that is known at run time only is `UNKNOWN`, except for a path such as `$HOME/models/x`, which
     tells enough: it keeps its text, and `reason` says what is open.
+
+    Args:
+        word: as Hydra receives it.
+        file: it stands in.
+        multirun: whether it may hold several values; the setting takes the first one, see `sweep_values`.
+        in_shell: whether the reader of the script reports typographic quotes, dashes and blanks by itself.
     """
     spelled = _spelled(word)
     name, equals, _ = spelled.text.partition("=")
@@ -49,7 +58,11 @@ def read_word(word: Word, file: str, multirun: bool = False) -> Reading:
     try:
         found = parse_override(spelled.text)
     except OverrideSyntaxError as error:
+        if in_shell and _is_typographic(spelled.text, error.offset):
+            return Reading(_unread(word, file, error.key))
         return Reading(problem=_unreadable(word, file, error, spelled))
+    if not found.key:
+        return Reading(problem=_no_key(word, file))
     if isinstance(found.value, Sweep) and not multirun:
         return Reading(problem=_sweep(word, file, found.key, found.raw))
     value, open_part = _value(_first(found.value), spelled.gaps)
@@ -169,6 +182,24 @@ def _no_override(word: Word, file: str, text: str) -> Problem:
     return problem.at(place_at(word, 0, file))
 
 
+def _no_key(word: Word, file: str) -> Problem:
+    message = f"'{text_with_gaps(word)[:60]}' is an override without a key, so that the launch stops at once"
+    return Problem("VRL335", "error", "", message, suggestion="write key=value").at(place_at(word, 0, file))
+
+
+def _is_typographic(text: str, at: int) -> bool:
+    """Whether Hydra stumbles over a character that the reader of the script reports as typed by a word processor."""
+    return bool(_TYPED.match(text, at) or _DASH.match(text))
+
+
+def _unread(word: Word, file: str, key: str) -> Setting | None:
+    """The key counts as set, to something: nothing more is said about it."""
+    if not key:
+        return None
+    place = place_at(word, 0, file)
+    return Setting(key, UNKNOWN, place, place, written=key, reason="a character in it is not what it looks like")
+
+
 def _unreadable(word: Word, file: str, error: OverrideSyntaxError, spelled: _Spelled) -> Problem:
     message = f"Hydra cannot read this: {_shown(error.message, spelled.gaps)}"
     fix = _shown(error.fix, spelled.gaps) if error.fix else None
@@ -188,7 +219,7 @@ def command_line_settings(overrides: Sequence[str]) -> tuple[tuple[Setting, ...]
     settings, problems = [], []
     for number, text in enumerate(overrides, start=1):
         start = ShellPlace(1, 1)
-        reading = read_word(Word(start, (Piece(text, start),)), "")
+        reading = read_word(Word(start, (Piece(text, start),)), "", in_shell=False)
         place = Place(origin=f"-o #{number}")
         if reading.setting:
             settings.append(replace(reading.setting, place=place, value_place=place))

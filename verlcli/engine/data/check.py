@@ -15,6 +15,8 @@ from verlcli.errors import ConfigError
 
 SHOWN = 20  # bad rows and duplicates that are listed; all are counted
 UNLIMITED = 2**62  # tokens
+_NO_SOURCE = "-"
+_REST = {"reward_model": {"ground_truth": "-"}, "extra_info": None}  # of rows that only need a prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +89,16 @@ class DataReport:
 
 
 def check_files(
-    files: Sequence[str], *, prompt_key: str = "prompt", tokenizer: Any = None, limit: int | None = None
+    files: Sequence[str],
+    *,
+    prompt_key: str = "prompt",
+    tokenizer: Any = None,
+    limit: int | None = None,
+    prompt_only: bool = False,
 ) -> DataReport:
     """Read every row of the files. Lengths are characters, or tokens when a tokenizer is given.
 
-    `limit` is a length to count longer prompts of.
+    `limit` is a length to count longer prompts of. With `prompt_only` rows need nothing but their prompt.
 
     Raises:
         ConfigError: a file as a whole cannot be read; bad rows do not raise.
@@ -102,8 +109,9 @@ def check_files(
     for file in files:
         table = open_table(file)
         columns = dict.fromkeys(table.columns or ())
-        for place, row in _good_rows(table, prompt_key, columns, report):
-            report.data_sources[row.data_source] += 1
+        for place, row in _good_rows(table, prompt_key, columns, report, _REST if prompt_only else {}):
+            if row.data_source != _NO_SOURCE:
+                report.data_sources[row.data_source] += 1
             lengths.append(_length(row, tokenizer))
             _note_duplicate(row, place, first_places, report)
         report.files.append(FileFacts(file, len(table), list(columns)))
@@ -113,7 +121,7 @@ def check_files(
 
 
 def _good_rows(
-    table: Table, prompt_key: str, columns: dict[str, None], report: DataReport
+    table: Table, prompt_key: str, columns: dict[str, None], report: DataReport, rest: Mapping[str, Any]
 ) -> Iterator[tuple[str, PromptRow]]:
     """Rows that are in order, with their places; notes the others in the report and all rows' columns in `columns`."""
     for index in range(len(table)):
@@ -122,6 +130,7 @@ def _good_rows(
             raw = table.raw(index)
             if isinstance(raw, Mapping):
                 columns.update(dict.fromkeys(raw))
+                raw = {**raw, **rest, "data_source": raw.get("data_source") or _NO_SOURCE} if rest and prompt_key in raw else raw
             row = to_row(raw, place, prompt_key)
         except ConfigError as error:
             report.bad_count += 1

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
-from verlcli.config.context import DataFacts
+from verlcli.config.context import Asked, DataFacts
 from verlcli.engine.data.check import check_files
 from verlcli.errors import VerlCliError
+from verlcli.facts import cached_snapshot
 
 
-def data_facts(files: Sequence[str], prompt_key: str, model: str | None, max_prompt_length: int | None) -> DataFacts:
-    """Read every row of `files`.
-
-    Args:
-        model: path of the model whose tokenizer counts the prompts' tokens; without one that is on this machine the
-            lengths are not known.
-        max_prompt_length: tokens; longer prompts are counted as filtered.
+def data_facts(asked: Asked) -> DataFacts:
+    """Read every row of the files; without a tokenizer on this machine the prompts' lengths are not known.
 
     Raises:
         ConfigError: a file cannot be read; rows that no training can use are counted instead.
     """
-    tokenizer = _tokenizer(model)
-    report = check_files(files, prompt_key=prompt_key, tokenizer=tokenizer, limit=max_prompt_length)
+    tokenizer = _tokenizer(asked.model)
+    report = check_files(
+        asked.files,
+        prompt_key=asked.prompt_key,
+        tokenizer=tokenizer,
+        limit=asked.limit,
+        prompt_only=asked.prompt_only,
+    )
     lengths = report.prompt_length if tokenizer is not None else None
     too_long = report.too_long if lengths else None
     columns = dict.fromkeys(name for facts in report.files for name in facts.columns)
@@ -42,13 +43,14 @@ def data_facts(files: Sequence[str], prompt_key: str, model: str | None, max_pro
 
 
 def _tokenizer(model: str | None) -> Any:
-    """Tokenizer of a model that is on this machine; a hub id would need the network, which a check does without."""
+    """Tokenizer of a model that is on this machine; a check does without the network."""
     if model is None:
         return None
     from verlcli.engine.models import ModelSource, load_tokenizer, locate
 
     try:
-        source = ModelSource(model) if os.path.isdir(model) else locate(model, key="model") if _local(model) else None
+        folder = model if os.path.isdir(model) else cached_snapshot(model)
+        source = ModelSource(folder) if folder else locate(model, key="model") if _local(model) else None
         return load_tokenizer(source, key="model") if source else None
     except VerlCliError:
         return None

@@ -31,7 +31,8 @@ class _Recorder(VerlRun):
     asked: set[str]
 
     def get(self, key: str) -> Any:
-        self.asked.add(key)
+        if "asked" in self.__dict__:  # not in a copy on which advice is tried
+            self.asked.add(key)
         return super().get(key)
 
 

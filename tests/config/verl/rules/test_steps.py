@@ -44,7 +44,7 @@ def test_much_filling_up(problems_of: ProblemsOf) -> None:
     (found,) = of("VRL207", problems_of(f"{BATCH}=96", f"{MINI}=64", DYNAMIC))
     assert (found.severity, found.path, found.line) == ("warning", MINI, FIRST + 1)
     assert "a step of 768 sequences is filled up with 256 dummies to 1024 (25%)" in found.message
-    assert found.suggestion == f"let {MINI} divide {BATCH}=96"
+    assert found.suggestion == f"set {MINI} to 32 or 48"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def of(code: str, problems: list[Problem]) -> list[Problem]:
 
 
 def unchecked(code: str, problems: list[Problem]) -> list[str]:
-    return [found.message for found in problems if found.code == code and found.message.startswith(NOT_CHECKED)]
+    return [found.message for found in problems if code in found.message and found.unchecked]
 
 
 def test_budgets_below_one_response(problems_of: ProblemsOf) -> None:

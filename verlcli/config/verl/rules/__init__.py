@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from verlcli.config.verl.rules import (
     adapters,
     algorithm,
@@ -10,6 +12,7 @@ from verlcli.config.verl.rules import (
     cluster,
     data,
     engine_memory,
+    files,
     flips,
     lora,
     memory,
@@ -27,6 +30,7 @@ from verlcli.config.verl.rules import (
     versions,
 )
 from verlcli.config.verl.rules._base import VerlRule
+from verlcli.config.verl.run import VerlRun
 
 VERL_RULES: tuple[VerlRule, ...] = (
     *parallel.RULES,
@@ -44,6 +48,7 @@ VERL_RULES: tuple[VerlRule, ...] = (
     *algorithm.RULES,
     *checkpoint.RULES,
     *data.RULES,
+    *files.RULES,
     *lora.RULES,
     *modes.RULES,
     *precision.RULES,
@@ -53,4 +58,13 @@ VERL_RULES: tuple[VerlRule, ...] = (
     *flips.RULES,
 )
 
-__all__ = ["VERL_RULES", "VerlRule"]
+_NO_RL = frozenset({"sft", "sft_legacy", "eval", "r1_eval", "generation", "generation_server"})
+
+
+def rules_for(run: VerlRun) -> Iterator[VerlRule]:
+    """Rules that hold for a launch; one without `entries` is about training by RL."""
+    without_rl = (run.entry or run.tree.entry) in _NO_RL
+    return (rule for rule in VERL_RULES if rule.holds_for(run) and (rule.entries or not without_rl))
+
+
+__all__ = ["VERL_RULES", "VerlRule", "rules_for"]

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from verlcli.config.context import NotKnown
 from verlcli.config.problems import Place
+from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._base import VerlRule
 from verlcli.config.verl.run import Setting, VerlRun
 
 _TRIES = 64  # values tried for one suggestion
 _TRYING: ContextVar[bool] = ContextVar("trying", default=False)
+Kind = tuple[str, str]  # code, first key
 
-Found = frozenset[tuple[str, str]]
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    errors: frozenset[Kind]
+    all: frozenset[Kind]
 
 
 def with_values(run: VerlRun, values: Mapping[str, Any]) -> VerlRun:
@@ -23,35 +31,75 @@ def with_values(run: VerlRun, values: Mapping[str, Any]) -> VerlRun:
 
 
 def _setting(run: VerlRun, key: str, value: Any) -> Setting:
-    setting = run.setting(key)
-    if setting is not None and not setting.inside:
-        return replace(setting, value=value, raw=str(value), prefix="++")
-    return Setting(key, value, Place(), Place(), "++", str(value), run.name(key))
+    old = run.setting(key)
+    places = (old.place, old.value_place) if old else (Place(), Place())
+    return Setting(key, value, *places, "++", str(value), run.name(key))
 
 
-def good_values(run: VerlRun, code: str, key: str, candidates: Iterable[int], most: int | None = None) -> list[int]:
-    """Those `candidates` for `key` that leave nothing of `code` at its keys and bring no other problem.
+def good_values(
+    run: VerlRun,
+    code: str,
+    key: str,
+    candidates: Iterable[int],
+    most: int | None = None,
+    at: str | None = None,
+    beside: Mapping[str, int] | None = None,
+) -> list[int]:
+    """Those `candidates` for `key` that solve a problem and bring no other.
 
     Args:
         run: the launch as it is.
-        code: of the problem that the advice is to solve.
+        code: of the problem to be solved.
         key: to be set.
         candidates: the best first; at most 64 are tried.
         most: how many are wanted; None: all that are good.
+        at: first key of the problem; None: `key`.
+        beside: values that are advised together with it.
 
     Returns:
         In the order of `candidates`: those that bring not even a warning, else those that bring no error. Empty when
-        every one does. Untried while advice is tried already: nobody reads what is said then.
+        every one brings one. While advice is being tried, all of them: nobody reads then what is advised.
     """
-    wanted = list(candidates)[:_TRIES]
     if _TRYING.get():
-        return wanted[:most]
-    errors, doubts = _found(run)
-    clean: list[int] = []
-    usable: list[int] = []
-    for value in wanted:
-        if most is not None and len(clean) >= most:
+        return list(islice(candidates, most))
+    before, clean, usable = _found(run), list[int](), list[int]()
+    for value in islice(candidates, _TRIES):
+        after = _found(with_values(run, {**(beside or {}), key: value}))
+        # An old error about the same key speaks of this value, too.
+        bad = (after.errors - before.errors) | {kind for kind in after.errors if kind[1] == key}
+        if bad or (code, at or key) in after.all:
+            continue
+        (usable if after.all - before.all else clean).append(value)
+        if len(clean) == most:
             break
-        new_errors, new_doubts = (after - before for after, before in zip(_found(with_values(run, {key: value})), (errors, doubts)))
-        print
     return (clean or usable)[:most]
+
+
+def _found(run: VerlRun) -> _Found:
+    """Errors and warnings of all rules; what cannot be checked is neither."""
+    from verlcli.config.verl.rules import rules_for
+
+    token = _TRYING.set(True)
+    try:
+        verdicts = [verdict for rule in rules_for(run) for verdict in _verdicts(run, rule)]
+    finally:
+        _TRYING.reset(token)
+    said = [(verdict.severity, (verdict.code, verdict.keys[0])) for verdict in verdicts]
+    errors = frozenset(kind for severity, kind in said if severity == "error")
+    return _Found(errors, frozenset(kind for severity, kind in said if severity != "note"))
+
+
+def _verdicts(run: VerlRun, rule: VerlRule) -> Iterator[Verdict]:
+    try:
+        yield from rule.verdicts(run)
+    except NotKnown:
+        return
+
+
+def around(number: int, step: int) -> list[int]:
+    """Multiples of `step` from half to twice a number, the nearest first; at least one."""
+    low, high = max(number // 2 // step, 1), max(2 * number // step, 1)
+    near = max(number // step, 1)
+    # What is farther away is not tried anyway.
+    found = range(max(low, near - _TRIES), min(high, near + _TRIES) + 1)
+    return sorted((count * step for count in found), key=lambda size: (abs(size - number), size))

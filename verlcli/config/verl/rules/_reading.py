@@ -84,26 +84,48 @@ def shape_at(run: VerlRun, key: str = f"{MODEL}.path") -> ModelShape:
     return run.shape(key)
 
 
-def per_node(run: VerlRun) -> int:
-    """GPUs of one node that rollout engines use."""
-    return size(run, "rollout.n_gpus_per_node") if run.tree.entry in APART else size(run, GPUS)
-
-
 def has_own_rollout_gpus(run: VerlRun) -> bool:
-    """Whether the rollout engines run on other GPUs than the trainer."""
-    return run.tree.entry in APART or run.get("trainer.v1.trainer_mode") == "separate_async"
+    """Whether rollout engines run on other GPUs than the trainer; in separate_async more may run on the trainer's."""
+    return run.tree.entry in APART or (trains_v1(run) and run.get("trainer.v1.trainer_mode") == "separate_async")
 
 
-def rollout_gpus(run: VerlRun) -> int:
-    """GPUs of all rollout engines.
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """GPUs over which rollout engines are laid, with the keys that count its nodes and the GPUs of a node."""
+
+    nodes_key: str
+    gpus_key: str
+    nodes: int
+    per_node: int
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the pool."""
+        return self.nodes * self.per_node
+
+    @property
+    def is_trainers(self) -> bool:
+        """Whether the trainer has these GPUs, too."""
+        return self.gpus_key == GPUS
+
+
+def rollout_pools(run: VerlRun) -> tuple[Pool, ...]:
+    """Pools of the rollout engines: their own first, the trainer's unless all of them run elsewhere.
+
+    In separate_async colocated engines run on the trainer's GPUs as well; since 0.9.1 hybrid_engine=False leaves them
+    out (verl/trainer/ppo/v1/trainer_separate_async.py).
 
     Raises:
-        NotKnown: as `VerlRun.integer`.
+        NotKnown: as `size`.
     """
-    if not has_own_rollout_gpus(run):
-        return run.gpus
+    own = has_own_rollout_gpus(run)
+    leaves_trainer = own and (
+        run.tree.entry in APART or (at_least(run, "0.9.1") and run.get("actor_rollout_ref.hybrid_engine") is False)
+    )
     root = "rollout" if run.tree.entry in APART else ROLLOUT
-    return size(run, f"{root}.nnodes") * size(run, f"{root}.n_gpus_per_node")
+    keys = [(f"{root}.nnodes", f"{root}.n_gpus_per_node")] if own else []
+    keys += [] if leaves_trainer else [(NODES, GPUS)]
+    return tuple(Pool(nodes, gpus, size(run, nodes), size(run, gpus)) for nodes, gpus in keys)
 
 
 def sequence_parallel(run: VerlRun, role: Role) -> tuple[str, int]:

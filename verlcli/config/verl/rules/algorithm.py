@@ -8,7 +8,7 @@ from verlcli.config.problems import Fix
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import trains_v1, uses_critic
-from verlcli.config.verl.rules.data import is_ours
+from verlcli.config.verl.rules.files import is_ours
 from verlcli.config.verl.run import VerlRun
 
 _ESTIMATOR, _N = "algorithm.adv_estimator", "actor_rollout_ref.rollout.n"
@@ -124,7 +124,9 @@ def clip_ratio_is_read(run: VerlRun) -> Iterator[Verdict]:
     Instead: actor_rollout_ref.actor.clip_ratio_low=0.28 actor_rollout_ref.actor.clip_ratio_high=0.28
     Source: verl/trainer/ppo/core_algos.py, verl/trainer/config/actor/actor.yaml
     """
-    if not run.is_set(_CLIP) or run.text("actor_rollout_ref.actor.policy_loss.loss_mode") not in (None, *_LOW_AND_HIGH):
+    if not run.is_set(_CLIP) or is_ours(run, _CLIP, f"{_CLIP}_low", f"{_CLIP}_high"):
+        return
+    if run.text("actor_rollout_ref.actor.policy_loss.loss_mode") not in (None, *_LOW_AND_HIGH):
         return
     asked, low, high = run.number(_CLIP), run.get(f"{_CLIP}_low"), run.get(f"{_CLIP}_high")
     ignored = [key for key, value in ((f"{_CLIP}_low", low), (f"{_CLIP}_high", high)) if value not in (None, asked)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from verlcli.config.context import NotKnown
 from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._advice import around, good_values
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import (
     ACTOR,
@@ -100,13 +101,26 @@ def mini_batch_divides(run: VerlRun) -> Iterator[Verdict]:
     for update in updates(run):
         rest = update.sequences % update.ranks
         if rest:
-            step = update.ranks // math.gcd(update.ranks, update.samples)
             yield Verdict(
                 "VRL206",
                 (update.mini_key, SAMPLES, GPUS, NODES),
                 f"{update.sentence}; over {update.ranks} data-parallel ranks {rest} are left",
-                f"set {run.name(update.mini_key)} to {nearest(update.prompts, step)}",
+                f"set {_mini_batches(run, update)}",
             )
+
+
+def _mini_batches(run: VerlRun, update: Update) -> str:
+    """Mini-batches that divide over the ranks, those that also make up the step first; with a step that does, too."""
+    step, key = update.ranks // math.gcd(update.ranks, update.samples), update.mini_key
+    batch = _good_steps(run)[:1]
+    prompts = batch[0] if batch else size(run, BATCH) if run.get(BATCH) else 0
+    beside = {BATCH: batch[0]} if batch else {}
+    near = around(update.prompts, step)
+    likely = sorted(near, key=lambda mini: bool(prompts % mini)) if prompts else near
+    good = good_values(run, "VRL206", key, likely, 2, beside=beside)
+    if batch and good and not good_values(run, "VRL206", key, good[:1]):
+        return f"{run.name(BATCH)}={batch[0]} and {run.name(key)}={good[0]}"
+    return f"{run.name(key)} to {listed(sorted(good)) or nearest(update.prompts, step)}"
 
 
 @rule(engines=ENGINES)
@@ -127,12 +141,13 @@ def micro_batch_divides(run: VerlRun) -> Iterator[Verdict]:
             continue
         micro = run.integer(update.micro_key)
         if micro >= 1 and (share % micro or not share):
-            good = [number for number in divisors(max(share, 1)) if number <= max(micro, 1)]
+            fitting = [number for number in divisors(max(share, 1)) if number <= micro][:-4:-1]
+            good = sorted(good_values(run, "VRL206", update.micro_key, fitting) or fitting)
             yield Verdict(
                 "VRL206",
                 (update.micro_key, update.mini_key, SAMPLES),
                 f"{update.sentence}, {share} a rank; micro-batches of {micro} do not divide that",
-                f"set {run.name(update.micro_key)} to {listed(good[-3:])}"
+                f"set {run.name(update.micro_key)} to {listed(good)}"
                 if share
                 else f"raise {run.name(update.mini_key)} to {nearest(update.prompts, update.ranks)}",
             )
@@ -154,13 +169,23 @@ def step_divides(run: VerlRun) -> Iterator[Verdict]:
     prompts, samples, unit = size(run, BATCH), size(run, SAMPLES), _unit(run)
     rest = prompts * samples % unit
     if rest:
+        good = listed(sorted(_good_steps(run))) or nearest(prompts, unit // math.gcd(unit, samples))
         yield Verdict(
             "VRL206",
             (BATCH, SAMPLES, GPUS, NODES),
             f"{prompts} prompts × n={samples} is {prompts * samples} sequences, handed out in groups of {unit}:"
             f" {rest} are left",
-            f"set {run.name(BATCH)} to {nearest(prompts, unit // math.gcd(unit, samples))}",
+            f"set {run.name(BATCH)} to {good}",
         )
+
+
+def _good_steps(run: VerlRun) -> list[int]:
+    """Prompts of a step near the wanted ones that divide over the GPUs; empty when those do, or no step is counted."""
+    if run.tree.entry == "fully_async" or run.get(BATCH) == 0:
+        return []
+    prompts, samples, unit = size(run, BATCH), size(run, SAMPLES), _unit(run)
+    near = around(prompts, unit // math.gcd(unit, samples)) if prompts * samples % unit else []
+    return good_values(run, "VRL206", BATCH, near, 2) if near else []
 
 
 def _unit(run: VerlRun) -> int:

@@ -192,7 +192,8 @@ def something_is_saved(run: VerlRun) -> Iterator[Verdict]:
     """
     if run.has(_FREQ) and not run.is_set(_FREQ) and run.integer(_FREQ) < 1 and not run.flag("trainer.val_only"):
         message = f"{run.shown(_FREQ)} saves nothing, not even at the end"
-        yield Verdict("VRL277", (_FREQ,), message, f"set {_FREQ}=20, or -1 to say that this is meant", "note")
+        meant = "0 to save at the end alone" if run.source == "config" else "-1 to say that this is meant"
+        yield Verdict("VRL277", (_FREQ,), message, f"set {run.name(_FREQ)}=20, or {meant}", "note")
 
 
 @rule(versions=">=0.8", engines=("megatron",))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from verlcli.config.context import NotKnown
 from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._advice import good_values
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import APART, GPUS, NODES, ROLLOUT, at_least, has_own_rollout_gpus, size
 from verlcli.config.verl.run import VerlRun
@@ -29,12 +30,12 @@ def bundles_find_cpus(run: VerlRun) -> Iterator[Verdict]:
     per_gpu = _CPUS_PER_GPU if at_least(run, "0.7") else 1
     gpus = size(run, GPUS)
     if cpus < per_gpu * gpus:
-        most = cpus // per_gpu
+        fewer = good_values(run, "VRL222", GPUS, range(cpus // per_gpu, 0, -1), 1, at=keys[0] if keys else GPUS)
         yield Verdict(
             "VRL222",
             (*keys, GPUS),
             f"workers reserve {per_gpu} CPUs × {gpus} GPUs = {per_gpu * gpus} a node, and {where}: Ray waits forever",
-            f"give it {per_gpu * gpus + 2} or more" + (f", or set {run.name(GPUS)} to {most} or less" if most else ""),
+            f"give it {per_gpu * gpus + 2} or more" + (f", or set {run.name(GPUS)}={fewer[0]}" if fewer else ""),
         )
 
 
@@ -69,12 +70,17 @@ def cluster_has_the_gpus(run: VerlRun) -> Iterator[Verdict]:
         nodes, gpus = size(run, nodes_key), size(run, gpus_key)
         if gpus > cluster.gpus_per_node:
             message = f"{run.shown(gpus_key)}, and the cluster's nodes have {cluster.gpus_per_node}"
-            advice = f"set it to {cluster.gpus_per_node}" if cluster.gpus_per_node else "name a cluster with GPUs"
-            yield Verdict("VRL223", (gpus_key, nodes_key), message, advice)
+            most = _most(run, gpus_key, cluster.gpus_per_node)
+            yield Verdict("VRL223", (gpus_key, nodes_key), message, f"set it to {most}" if most else "name a cluster with GPUs")
         elif nodes > cluster.nodes:
             message = f"{run.shown(nodes_key)}, and the cluster has {cluster.nodes}"
-            yield Verdict("VRL223", (nodes_key, gpus_key), message, f"set it to {cluster.nodes}")
+            yield Verdict("VRL223", (nodes_key, gpus_key), message, f"set it to {_most(run, nodes_key, cluster.nodes)}")
     yield from _sum_fits(run)
+
+
+def _most(run: VerlRun, key: str, most: int) -> int:
+    """The largest number up to `most` with which the launch works; `most` when none does."""
+    return next(iter(good_values(run, "VRL223", key, range(most, 0, -1), 1)), most)
 
 
 def _pools(run: VerlRun) -> Iterator[tuple[str, str]]:

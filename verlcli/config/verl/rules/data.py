@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
-from verlcli.config.problems import Severity
 from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._advice import good_values
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import at_least
+from verlcli.config.verl.rules.files import DATA_FILES, files_at
 from verlcli.config.verl.run import VerlRun
 from verlcli.config.wording import any_of
 
-_FILES = ("data.train_files", "data.val_files")
 _BATCH, _SAMPLES = "data.train_batch_size", "data.train_max_samples"
 _PROMPT, _LENGTH = "data.prompt_key", "data.max_prompt_length"
 _TRUNCATION, _FILTER = "data.truncation", "data.filter_overlong_prompts"
 _MANAGER = "reward.reward_manager.source"
-
-
-def files_at(run: VerlRun, key: str) -> list[str]:
-    """Paths at a key that takes one or a list; raises as `VerlRun.get`."""
-    value = run.get(key)
-    return [file for file in (value if isinstance(value, list) else [value]) if file and isinstance(file, str)]
-
-
-def is_ours(run: VerlRun, *keys: str) -> bool:
-    """Whether the keys come from sections of our own in a config of ours, whose own rules say the same of them."""
-    return run.source == "config" and not any(run.is_set(key) and run.name(key).startswith("verl.") for key in keys)
-
-
-def is_absent(file: str) -> bool:
-    """Whether a path is written so that it must be on a disk (`/...`, `./...`) and is not on this machine's."""
-    return file.startswith(("/", "./", "../")) and not os.path.exists(file)
 
 
 def _reads_own_files(run: VerlRun) -> bool:
@@ -61,14 +44,17 @@ def samples_fill_a_batch(run: VerlRun) -> Iterator[Verdict]:
     # What is too long counts until it is filtered out.
     there = None if data is None else data.rows if run.flag(_FILTER) else data.rows_read
     rows = min((count for count in (asked, there) if count is not None), default=None)
-    if rows is None or rows >= batch:
+    # Rows that all are bad are reported as such.
+    if rows is None or rows >= batch or (data and data.bad_rows and not data.rows_read):
         return
     limited = rows == asked
     source = f"{run.name(_SAMPLES)} leaves {rows} prompts" if limited else f"the data hold {rows} prompts"
-    lower = f"lower {run.name(_BATCH)} to {rows} or less" if rows else "correct the data"
+    # The largest that also divides over the ranks and into mini-batches, if one does.
+    most = next(iter(good_values(run, "VRL224", _BATCH, range(rows, 0, -1), 1)), rows)
+    lower = f"lower {run.name(_BATCH)} to {most}{' or less' if most == rows else ''}" if rows else "correct the data"
     yield Verdict(
         "VRL224",
-        (_BATCH, _SAMPLES) if limited else (_BATCH, _FILES[0]),
+        (_BATCH, _SAMPLES) if limited else (_BATCH, DATA_FILES[0]),
         f"{source}, fewer than the {batch} of one batch, so there is not one step",
         f"{lower}, or raise {run.name(_SAMPLES)}" if limited else lower,
     )
@@ -90,7 +76,7 @@ def files_have_a_known_format(run: VerlRun) -> Iterator[Verdict]:
     # Before 0.7 every file was taken for parquet.
     old = not at_least(run, "0.7")
     endings = (".parquet",) if old else (".parquet", ".json", ".jsonl")
-    for key in _FILES:
+    for key in DATA_FILES:
         wrong = [file for file in files_at(run, key) if not file.endswith(endings)] if run.is_set(key) else []
         if wrong:
             yield Verdict(
@@ -98,33 +84,6 @@ def files_have_a_known_format(run: VerlRun) -> Iterator[Verdict]:
                 (key,),
                 f"verl {run.version} does not read '{wrong[0]}': it takes {any_of(endings)} files",
                 "name files of these formats; `verl data convert` makes parquet",
-            )
-
-
-@rule()
-def files_are_here(run: VerlRun) -> Iterator[Verdict]:
-    """VRL225: a data file is not where the launch looks for it.
-
-    Why: verl reads the files after Ray has started and stops with FileNotFoundError. Only a warning, as a script may
-        be checked on another machine than the one that trains.
-    Example: data.train_files=/nope.parquet
-    Instead: the path of a file that is there
-    Source: verl/utils/dataset/rl_dataset.py
-    """
-    # Whoever had the data read here means this machine.
-    severity: Severity = "error" if run.context.data else "warning"
-    for key in _FILES:
-        written = run.is_set(key) and not is_ours(run, key)
-        files = [file for file in files_at(run, key) if "*" not in file] if written else []
-        absent = [file for file in files if is_absent(file)]
-        if absent:
-            more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
-            yield Verdict(
-                "VRL225",
-                (key,),
-                f"no such file here: {absent[0]}{more}",
-                "correct the path, or bring the file",
-                severity,
             )
 
 
@@ -141,16 +100,19 @@ def rows_have_their_columns(run: VerlRun) -> Iterator[Verdict]:
     data = run.context.data
     if data is None or not _is_rl(run) or not _reads_own_files(run):
         return
-    prompt, columns = run.text(_PROMPT), ", ".join(data.columns)
-    if prompt is not None and prompt not in data.columns:
+    prompt, rewards = run.text(_PROMPT), run.text(_MANAGER) in (None, "register")
+    wanted = [prompt or "prompt", *(("data_source", "reward_model") if rewards else ())]
+    missing = [f"'{name}'" for name in wanted if name not in data.columns]
+    if missing:
+        keys = (_PROMPT, DATA_FILES[0]) if wanted[0] not in data.columns else (DATA_FILES[0],)
         yield Verdict(
-            "VRL225", (_PROMPT, _FILES[0]), f"the data have no column '{prompt}' for the prompts", f"columns: {columns}"
+            "VRL225",
+            keys,
+            f"the data have no column {' and no '.join(missing)}; they have {', '.join(data.columns)}",
+            f"name the right column in {run.name(_PROMPT)}"
+            if keys[0] == _PROMPT and len(missing) == 1
+            else "`verl data convert` writes verl's row format",
         )
-    if run.text(_MANAGER) in (None, "register"):
-        for name in ("data_source", "reward_model"):
-            if name not in data.columns:
-                advice = "`verl data convert` writes verl's row format"
-                yield Verdict("VRL225", (_FILES[0],), f"the data have no column '{name}' for the reward", advice)
 
 
 @rule()
@@ -203,7 +165,6 @@ def truncation_is_not_read(run: VerlRun) -> Iterator[Verdict]:
 RULES: tuple[VerlRule, ...] = (
     samples_fill_a_batch,
     files_have_a_known_format,
-    files_are_here,
     rows_have_their_columns,
     prompts_fit,
     truncation_is_not_read,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._advice import good_values
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import CONTEXT, DP, MODEL, ROLLOUT, TP, longest, shape_at, size
 from verlcli.config.verl.rules.memory import BF16, GIB, billions, gpu_gib, params
@@ -111,12 +112,14 @@ def one_sequence_fits_the_cache(run: VerlRun) -> Iterator[Verdict]:
     cache, (weights, _) = shape.kv_numbers_per_token * BF16 * context / ranks / GIB, _weights(run)
     room = run.number(_UTIL) * memory - weights
     if 0 < room < cache:
+        shorter = good_values(run, "VRL211", CONTEXT, [longest(run)])
+        advice = f"set {run.name(CONTEXT)}={shorter[0]} (prompt plus response), or " if shorter else ""
         yield Verdict(
             "VRL211",
             (CONTEXT, _UTIL, TP),
             f"one sequence of {context} tokens takes {cache:.1f} GiB of cache a GPU, and {room:.1f} GiB are left of"
             f" {run.number(_UTIL):g} × {memory:.1f} GiB after the weights",
-            f"set {run.name(CONTEXT)}={longest(run)} (prompt plus response), or raise {run.name(_UTIL)}",
+            f"{advice}raise {run.name(_UTIL)}{'' if shorter else f' or {run.name(TP)}'}",
         )
 
 

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from verlcli.config.problems import Fix
 from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._advice import good_values
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import (
     DP,
-    GPUS,
     MODEL,
-    NODES,
     PP,
     ROLLOUT,
     TP,
+    Pool,
     at_least,
     divisors,
-    has_own_rollout_gpus,
     heads_fit,
     listed,
-    per_node,
-    rollout_gpus,
+    rollout_pools,
     shape_at,
     size,
 )
 from verlcli.config.verl.run import VerlRun
 
 _EP = f"{ROLLOUT}.expert_parallel_size"
+
+
+def _tensor_sizes(run: VerlRun, code: str) -> list[int]:
+    """Sizes of tensor parallelism that solve a problem: engines fill GPUs and nodes, and share the heads if known."""
+    others, gpus = size(run, DP) * size(run, PP), _common_gpus(run)
+    filling = [number for number in divisors(gpus) if gpus % (number * others) == 0]
+    return good_values(run, code, TP, filling) or filling
+
+
+def _common_gpus(run: VerlRun) -> int:
+    """GPUs of the rollout's pool; of two the number whose divisors fill both."""
+    return math.gcd(*(pool.gpus for pool in rollout_pools(run)))
+
+
+def _fits_nodes(pool: Pool, engine: int) -> bool:
+    """Whether each engine of the rollout stays inside a node, or takes whole ones."""
+    return pool.gpus <= pool.per_node or max(engine, pool.per_node) % min(engine, pool.per_node) == 0
 
 
 @rule()
@@ -42,19 +58,24 @@ def rollout_engines_fill_the_gpus(run: VerlRun) -> Iterator[Verdict]:
     Instead: actor_rollout_ref.rollout.tensor_model_parallel_size=1
     Source: verl/workers/engine_workers.py; verl issues 1191, 4569
     """
-    tp, dp, pp, gpus = size(run, TP), size(run, DP), size(run, PP), rollout_gpus(run)
-    if gpus % (tp * dp * pp) == 0 or run.flag(f"{ROLLOUT}.disaggregation.enabled"):
-        return
-    good = [number for number in divisors(gpus) if gpus % (number * dp * pp) == 0]
-    engine = tp * dp * pp
+    engine = size(run, TP) * size(run, DP) * size(run, PP)
+    unfilled = [pool for pool in rollout_pools(run) if pool.gpus % engine]
+    if unfilled and not run.flag(f"{ROLLOUT}.disaggregation.enabled"):
+        # The trainer's pool comes last: verl stops there, while in the other one GPUs stay idle.
+        yield _unfilled(run, unfilled[-1], engine)
+
+
+def _unfilled(run: VerlRun, pool: Pool, engine: int) -> Verdict:
+    tp, dp, pp, gpus = size(run, TP), size(run, DP), size(run, PP), pool.gpus
+    good = _tensor_sizes(run, "VRL201")
     product = f"{tp} tensor × {dp} data × {pp} pipeline parallel" if dp * pp > 1 else run.shown(TP)
-    idle = has_own_rollout_gpus(run) and engine < gpus
+    idle = not pool.is_trainers and engine < gpus
     rest = f", which does not divide {gpus}" + (f": {gpus % engine} stay idle" if idle else "")
     if engine > gpus:
         rest = f", but there {'is' if gpus == 1 else 'are'} {gpus}"
-    yield Verdict(
+    return Verdict(
         "VRL201",
-        (TP, DP, PP, GPUS, NODES),
+        (TP, DP, PP, pool.gpus_key, pool.nodes_key),
         f"a rollout engine takes {engine} GPUs ({product}){rest}",
         f"set {run.name(TP)} to {listed(good)}" if good else f"lower {run.name(DP)}",
         "warning" if idle else "error",
@@ -74,21 +95,28 @@ def rollout_engines_fill_nodes(run: VerlRun) -> Iterator[Verdict]:
     Instead: actor_rollout_ref.rollout.tensor_model_parallel_size=2
     Source: verl/workers/rollout/replica.py, verl/workers/rollout/vllm_rollout/vllm_async_server.py; verl issue 2995
     """
-    tp, gpus, node = size(run, TP), rollout_gpus(run), per_node(run)
-    engine = tp * size(run, DP) * size(run, PP)
-    if gpus <= node or gpus % engine or run.flag(f"{ROLLOUT}.disaggregation.enabled"):
+    engine = size(run, TP) * size(run, DP) * size(run, PP)
+    pools = rollout_pools(run)
+    if any(pool.gpus % engine for pool in pools) or run.flag(f"{ROLLOUT}.disaggregation.enabled"):
         return
-    keys = (TP, DP, GPUS)
-    good = [number for number in divisors(node) if gpus % number == 0]
-    if max(engine, node) % min(engine, node):
+    for pool in pools:
+        if pool.gpus > pool.per_node:
+            yield from _over_nodes(run, pool, engine)
+
+
+def _over_nodes(run: VerlRun, pool: Pool, engine: int) -> Iterator[Verdict]:
+    tp, node, keys = size(run, TP), pool.per_node, (TP, DP, pool.gpus_key)
+    if not _fits_nodes(pool, engine):
         message = f"a rollout engine of {engine} GPUs does not fit onto nodes of {node} GPUs"
-        yield Verdict("VRL202", keys, message, f"set {run.name(TP)} to {listed(good)}")
+        yield Verdict("VRL202", keys, message, f"set {run.name(TP)} to {listed(_tensor_sizes(run, 'VRL202'))}")
     elif engine > node and node % tp and size(run, DP) > 1:
         message = f"nodes of {node} GPUs do not hold whole tensor-parallel groups of {tp}"
-        yield Verdict("VRL202", keys, message, f"set {run.name(TP)} to {listed(divisors(node))}")
+        yield Verdict("VRL202", keys, message, f"set {run.name(TP)} to {listed(_tensor_sizes(run, 'VRL202'))}")
     elif tp > node:
         message = f"each rollout engine spans {tp // node} nodes: every token waits for the network between them"
-        yield Verdict("VRL202", keys, message, f"{run.name(TP)}={node} keeps it inside a node, if it fits", "note")
+        inside = [number for number in _tensor_sizes(run, "VRL202") if number <= node]
+        advice = f"{run.name(TP)}={inside[-1]} keeps it inside a node, if it fits" if inside else None
+        yield Verdict("VRL202", keys, message, advice, "note")
 
 
 @rule(versions=">=0.6")
@@ -123,16 +151,18 @@ def heads_fit_the_rollout(run: VerlRun) -> Iterator[Verdict]:
     tp = size(run, TP)
     if tp == 1 or run.get(f"{ROLLOUT}.name") not in ("vllm", "sglang"):
         return
-    if rollout_gpus(run) % tp:
-        return  # reported as such
+    engine = tp * size(run, DP) * size(run, PP)
+    if any(pool.gpus % engine or not _fits_nodes(pool, engine) for pool in rollout_pools(run)):
+        return  # reported as such, with sizes that divide the heads too
     shape = shape_at(run)
     if not heads_fit(shape, tp):
+        fitting = [number for number in divisors(_common_gpus(run)) if heads_fit(shape, number)]
         yield Verdict(
             "VRL203",
             (TP, f"{MODEL}.path"),
             f"{run.shown(TP)} does not divide the model's {shape.num_attention_heads} attention heads"
             f" ({shape.num_key_value_heads} key-value heads)",
-            f"set it to {listed([number for number in divisors(rollout_gpus(run)) if heads_fit(shape, number)])}",
+            f"set it to {listed(good_values(run, 'VRL203', TP, fitting) or fitting)}",
         )
 
 

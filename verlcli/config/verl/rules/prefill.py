@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._advice import good_values
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import CONTEXT, PROMPT, RESPONSE, ROLLOUT, longest
 from verlcli.config.verl.rules.tokens import positions
@@ -28,11 +29,12 @@ def whole_prefill_fits_a_batch(run: VerlRun) -> Iterator[Verdict]:
         return
     limit = positions(run) if run.get(CONTEXT) is None else run.integer(CONTEXT)
     if run.integer(_BATCHED) < limit:
+        shorter = good_values(run, "VRL212", CONTEXT, [longest(run)], at=_BATCHED)
         yield Verdict(
             "VRL212",
             (_BATCHED, _CHUNKED, CONTEXT),
             f"{run.shown(_BATCHED)} is raised to the context of {limit}, because {run.shown(_CHUNKED)}",
-            f"remove {run.name(_CHUNKED)}, or set {run.name(CONTEXT)}={longest(run)}",
+            f"remove {run.name(_CHUNKED)}" + (f", or set {run.name(CONTEXT)}={shorter[0]}" if shorter else ""),
             "warning",
         )
 

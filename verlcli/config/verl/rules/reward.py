@@ -10,7 +10,7 @@ from functools import cache
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import at_least
-from verlcli.config.verl.rules.data import is_absent, is_ours
+from verlcli.config.verl.rules.files import is_absent, is_ours
 from verlcli.config.verl.run import VerlRun
 from verlcli.config.wording import closest
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from verlcli.config.problems import Fix
 from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._advice import good_values
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import (
     ACTOR,
@@ -43,7 +44,8 @@ def training_divides_the_gpus(run: VerlRun) -> Iterator[Verdict]:
             continue
         reported.update(split.keys)
         others = split.size // split.factors[0]
-        good = [number for number in divisors(run.gpus) if run.gpus % (number * others) == 0]
+        filling = [number for number in divisors(run.gpus) if run.gpus % (number * others) == 0]
+        good = good_values(run, "VRL204", split.keys[0], filling) or filling
         product = " × ".join(map(str, split.factors)) + f" = {split.size}" if len(split.factors) > 1 else split.size
         yield Verdict(
             "VRL204",
@@ -71,7 +73,8 @@ def experts_divide_the_gpus(run: VerlRun) -> Iterator[Verdict]:
     etp = size(run, f"{root}.tensor_model_parallel_size") if run.get(etp_key) is None else size(run, etp_key)
     pp = size(run, f"{root}.pipeline_model_parallel_size")
     if run.gpus % (ep * etp * pp):
-        good = [number for number in divisors(run.gpus) if run.gpus % (number * etp * pp) == 0] or [1]
+        filling = [number for number in divisors(run.gpus) if run.gpus % (number * etp * pp) == 0] or [1]
+        good = good_values(run, "VRL204", ep_key, filling) or filling
         alone = etp > 1 and run.gpus % (ep * pp) == 0
         yield Verdict(
             "VRL204",
@@ -100,7 +103,8 @@ def heads_fit_sequence_parallelism(run: VerlRun) -> Iterator[Verdict]:
         shape = shape_at(run, "critic.model.path" if role == "critic" else f"{MODEL}.path")
         if not heads_fit(shape, ranks):
             heads = f"{shape.num_attention_heads} attention and {shape.num_key_value_heads} key-value heads"
-            good = [number for number in divisors(run.gpus) if heads_fit(shape, number)]
+            fitting = [number for number in divisors(run.gpus) if heads_fit(shape, number)]
+            good = good_values(run, "VRL204", key, fitting) or fitting
             yield Verdict(
                 "VRL204",
                 (key,),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._advice import good_values
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import (
     ACTOR,
@@ -42,12 +43,14 @@ def step_is_filled_up(run: VerlRun) -> Iterator[Verdict]:
     dummies = filled - sequences
     if dummies / filled > _MUCH_PADDING:
         mini = f"{ACTOR}.ppo_mini_batch_size"
+        near = sorted(divisors(step_prompts(run)), key=lambda number: (abs(number - size(run, mini)), number))
+        good = listed(sorted(good_values(run, "VRL207", mini, near, 2)))
         yield Verdict(
             "VRL207",
             (mini, BATCH, SAMPLES, GPUS, NODES),
             f"a step of {sequences} sequences is filled up with {dummies} dummies to {filled}"
             f" ({round(100 * dummies / filled)}%): whole mini-batches of {size(run, mini)} prompts over all ranks",
-            f"let {run.name(mini)} divide {run.name(BATCH)}={size(run, BATCH)}",
+            f"set {run.name(mini)} to {good}" if good else f"let {run.name(mini)} divide {run.shown(BATCH)}",
             "warning",
         )
 
@@ -71,19 +74,27 @@ def mini_batch_fits_the_step(run: VerlRun) -> Iterator[Verdict]:
     prompts, wanted = run.integer(BATCH), size(run, mini)
     if run.tree.entry == "fully_async" or prompts < 0:
         return
-    good = listed([number for number in divisors(max(prompts, 1)) if number <= wanted][-3:])
-    advice = f"set {run.name(mini)} to {good}" if prompts else f"raise {run.name(BATCH)}"
     if _is_too_small(run):
         message = f"the step has {prompts} prompts, less than one mini-batch of {wanted}"
-        yield Verdict("VRL207", (mini, BATCH), message, advice)
+        yield Verdict("VRL207", (mini, BATCH), message, _parts_of(run))
     elif prompts % wanted and at_least(run, "0.8") and not trains_v1(run) and run.tree.entry not in APART:
         message = f"a step of {prompts} prompts is no whole number of mini-batches of {wanted}"
-        yield Verdict("VRL207", (mini, BATCH), message, advice)
+        yield Verdict("VRL207", (mini, BATCH), message, _parts_of(run))
     elif prompts < wanted and not at_least(run, "0.8"):
         message = (
             f"a mini-batch of {wanted} prompts is never full: the step has {prompts}, and makes one update of them"
         )
-        yield Verdict("VRL207", (mini, BATCH), message, advice, "warning")
+        yield Verdict("VRL207", (mini, BATCH), message, _parts_of(run), "warning")
+
+
+def _parts_of(run: VerlRun) -> str:
+    """Mini-batches that make up the step."""
+    mini, prompts = f"{ACTOR}.ppo_mini_batch_size", run.integer(BATCH)
+    if not prompts:
+        return f"raise {run.name(BATCH)}"
+    fitting = [number for number in divisors(prompts) if number <= size(run, mini)][::-1]
+    good = good_values(run, "VRL207", mini, fitting, 3) or fitting[:3]
+    return f"set {run.name(mini)} to {listed(sorted(good))}"
 
 
 RULES: tuple[VerlRule, ...] = (step_is_filled_up, mini_batch_fits_the_step)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from verlcli.config.context import NotKnown
 from verlcli.config.problems import Severity
 from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules._advice import good_values
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import (
     ACTOR,
@@ -150,9 +151,19 @@ def sequences_fit_the_engine(run: VerlRun) -> Iterator[Verdict]:
         (CONTEXT, RESPONSE, PROMPT) if said else (RESPONSE, PROMPT, f"{MODEL}.path"),
         f"prompt {prompt} + response {response} is {tokens} tokens, but"
         f" {run.shown(CONTEXT) if said else f'the model has {limit} positions'}: {what}",
-        f"set {run.name(CONTEXT)}={tokens}" if said else f"lower {run.name(RESPONSE)} to {max(limit - prompt, 1)}",
+        _room(run, tokens, limit, said),
         ("error" if said else _severity(run)) if limit <= max(prompt, response) else "warning",
     )
+
+
+def _room(run: VerlRun, tokens: int, limit: int, said: bool) -> str:
+    """What makes prompt and response fit into a context of `limit` tokens: a longer context, where the model has it."""
+    if said and good_values(run, "VRL211", CONTEXT, [tokens]):
+        return f"set {run.name(CONTEXT)}={tokens}"
+    left = limit - run.integer(PROMPT)
+    if left > 0:
+        return f"lower {run.name(RESPONSE)} to {left}"
+    return f"shorten {run.name(PROMPT)} and {run.name(RESPONSE)} to {limit} tokens together"
 
 
 @rule(versions=">=0.7")
@@ -201,7 +212,7 @@ def sequences_fit_the_model(run: VerlRun) -> Iterator[Verdict]:
             (RESPONSE, PROMPT, f"{MODEL}.path"),
             f"prompt {run.integer(PROMPT)} + response {run.integer(RESPONSE)} is {tokens} tokens, more than the"
             f" model's {limit} positions",
-            f"lower {run.name(RESPONSE)} to {max(limit - run.integer(PROMPT), 1)}",
+            _room(run, tokens, limit, said=False),
             _severity(run),
         )
 
