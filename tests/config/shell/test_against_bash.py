@@ -91,6 +91,16 @@ SNIPPETS = {
     "read here document": 'Y=1; read -r -d "" X <<EOF\nl1 $Y\nl2\nEOF\npython3 m "$X"',
     "read words": 'read -r a b c <<< "1 2 3 4"; python3 m "$a" "$b" "$c"',
     "read array": 'IFS=, read -r -a a <<< "x,y,z"; python3 m "${a[@]}" ${#a[@]}',
+    "read array in one option": 'IFS=\',\' read -ra G <<< "0,1,2,3"; python3 m ${#G[@]} "${G[@]}"; N=${#G[@]}; python3 n $N',
+    "read array, other forms": 'IFS=, read -aG <<< "x,y"; read -a H -r <<< "p q"; IFS=: read -r -a I -- <<< "1: 2:"; '
+    'python3 m ${#G[@]} ${#H[@]} ${#I[@]} "${I[@]}"',
+    "read array of a variable": 'D=0,1,2; IFS=, read -ra G <<< "$D"; IFS=, read -ra H <<< "$D,"; python3 m ${#G[@]} ${#H[@]}',
+    "read empty fields": 'IFS=, read -ra G <<< "a,,b,"; IFS=", " read -r x y z <<< "1 , 2,,3,"; IFS=, read p q <<< "1,2,"; '
+    'python3 m ${#G[@]} "${G[@]}" "$x" "$y" "$z" "$p" "$q"',
+    "read with a mark at the end": 'read -rd "" X <<< " a b"; read -rd , Y <<< "c,d" && python3 m "$X" "$Y"; '
+    'IFS= read -r Z <<< " e "; read -r <<< " f "; python3 n "$Z" "$REPLY"; read -d , W <<< g || python3 o "$W"',
+    "mapfile": 'mapfile -t G <<< $(printf "a b\\nc\\n"); mapfile -t H <<EOF\np q\n\nr\nEOF\nreadarray I <<< x; '
+    'python3 m ${#G[@]} ${#H[@]} "${H[@]}" "${I[0]}"; mapfile <<< y; python3 n "${MAPFILE[@]}"',
     "echo": 'X=$(echo a  b); Y=$(echo -n "c  d"); python3 m "$X" "$Y" $(echo e f)',
     "backquotes": 'X=`echo a b`; python3 m "$X" "a`echo c`"',
     "printf": 'X=$(printf "%s-%03d" a 7); printf -v Y "%s,%s" 1 2; python3 m $X $Y "$(printf "%s\\n" p q)"',

@@ -135,26 +135,29 @@ def read(call: Call) -> list[World]:
     """`read` takes its text from a here-document or a here-string; from elsewhere it cannot be known."""
     world = call.world
     options, names = _options(call.arguments, _READ_TAKES)
-    array = options.get("a")
     text = _given(call) if not {"u", "n", "N"} & options.keys() else None
     if text is None:
-        gap = _read_gap(call, array or (names or ["REPLY"])[0])
-        if array:
-            world.put(array, Var(items={0: (gap,)}))
-        for name in [] if array else names or ["REPLY"]:
-            store(call, name, (replace(gap, variable=name),))
-        world.status = "maybe"
+        _read_unknown(call, options.get("a"), names or ["REPLY"])
         return [world]
     before, found, _ = text_as_run(text).partition(options["d"][0] if options.get("d") else "\n")
     to_the_end = options.get("d") == ""
     world.status = "yes" if found and not to_the_end else "no"
     line = text if to_the_end else cut_parts(text, 0, len(before))
-    if array:
+    if array := options.get("a"):
         fields = [cut_parts(line, *span) for span in _read_fields(call, line)]
         world.put(array, Var(items=dict(enumerate(fields))))
     else:
         _share(call, names, line)
     return [world]
+
+
+def _read_unknown(call: Call, array: str | None, names: list[str]) -> None:
+    call.world.status = "maybe"
+    if array:
+        call.world.put(array, Var(items={0: (_read_gap(call, array),)}))
+        return
+    for name in names:
+        store(call, name, (_read_gap(call, name),))
 
 
 def _options(arguments: Sequence[str], takes: str) -> tuple[dict[str, str], list[str]]:
@@ -235,12 +238,11 @@ def mapfile(call: Call) -> list[World]:
     """An array of the lines of a here-document or a here-string; of lines from elsewhere only a run can tell."""
     options, names = _options(call.arguments, _MAPFILE_TAKES)
     name, text = names[0] if names else "MAPFILE", _given(call) if options.keys() <= {"t"} else None
-    items: dict[int | str, Parts] = {0: (_read_gap(call, name),)}
+    items: dict[int | str, Parts] = {} if text is not None else {0: (_read_gap(call, name),)}
     if text is not None:
-        kept, at = dict[int | str, Parts](), 0
-        for number, line in enumerate(text_as_run(text).splitlines(keepends=True)):
-            kept[number] = cut_parts(text, at, at + len(line) - ("t" in options and line.endswith("\n")))
+        at = 0
+        for number, line in enumerate(re.findall(r"[^\n]*\n|[^\n]+", text_as_run(text))):
+            items[number] = cut_parts(text, at, at + len(line) - ("t" in options and line.endswith("\n")))
             at += len(line)
-        items = kept
     call.world.put(name, Var(items=items))
     return [call.world]
