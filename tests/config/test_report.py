@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from verlcli.config.problems import Problem
+from verlcli.config.problems import Problem, in_order
 from verlcli.config.report import github_report, json_report, text_report, unreadable
 from verlcli.errors import ConfigError
 
@@ -60,3 +60,23 @@ def test_a_sentence_said_often_is_said_once_with_its_places_and_the_rest_stays_i
         "x.yaml:3:1 error VRL001 t3: unknown",
         "5 errors",
     ]
+
+
+def test_rules_that_lack_the_same_fact_are_one_line_for_a_file() -> None:
+    needs = "not checked: needs the cluster"
+    first = Problem("VRL211", "note", "", f"{needs} (VRL211, VRL214)", "run.sh", 3, 1)
+    second = Problem("VRL214", "note", "", f"{needs} (VRL214, VRL222)", "run.sh", 9, 1)
+    alone = Problem("VRL203", "note", "", needs, "other.sh", 1, 1)
+    assert text_report([first, second, alone]).split("\n") == [
+        f"run.sh: VRL211, VRL214, VRL222 {needs}",
+        f"other.sh: VRL203 {needs}",
+        "no problems",
+    ]
+
+
+def test_a_value_that_is_an_error_is_not_doubted_besides() -> None:
+    wrong = Problem("VRL143", "error", "data.train_files", "no such file", "a.yaml", 3, 5)
+    doubt = Problem("VRL129", "warning", "data.train_files", "no such file here", "a.yaml", 3, 5)
+    other = Problem("VRL129", "warning", "data.val_files", "no such file here", "a.yaml", 4, 5)
+    assert in_order([doubt, wrong, other]) == [wrong, other]
+    assert in_order([doubt, other]) == [doubt, other]

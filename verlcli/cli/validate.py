@@ -123,7 +123,7 @@ def _written(fixed: Fixed) -> bool:
     from verlcli.config.report import count
 
     for problem in fixed.left:
-        log(f"not mended, somebody should look at it: {problem}")
+        log(f"not mended, as the edit is not certain or would bring another error: {problem}")
     if not fixed.made:
         return False
     log(diff_of(fixed.before, fixed.text, fixed.path).removesuffix("\n"))

@@ -98,13 +98,19 @@ class ModelShape:
 
     @property
     def params(self) -> int | None:
-        """Parameters of the language model, with all experts and without a vision tower; None: family not known."""
-        return self._counted(self.num_experts)
+        """Parameters of the language model, with all experts and without a vision tower; None: family not known.
 
-    @property
-    def active_params(self) -> int | None:
-        """Parameters that one token passes: as `params`, with `experts_per_token` experts."""
-        return self._counted(self.experts_per_token)
+        Embeddings, and for each layer attention, gated MLP or experts, and norms; biases are left out.
+        """
+        if self.model_type not in COUNTED_FAMILIES or self.attention_layers != self.num_hidden_layers:
+            return None
+        hidden, dense = self.hidden_size, self.num_hidden_layers - self.moe_layers
+        embeddings = self.vocab_size * hidden * (1 if self.tie_word_embeddings else 2)
+        expert_sizes = self.num_experts * self.moe_intermediate_size + self.shared_intermediate_size
+        mlp = 3 * hidden * (dense * self.intermediate_size + self.moe_layers * expert_sizes)
+        routers = self.moe_layers * self.num_experts * hidden
+        norms = (2 * self.num_hidden_layers + 1) * hidden
+        return embeddings + self.num_hidden_layers * self._attention() + mlp + routers + norms
 
     @property
     def kv_numbers_per_token(self) -> int:
@@ -112,18 +118,6 @@ class ModelShape:
         if self.latent is not None:
             return self.attention_layers * (self.latent.kv_lora_rank + self.latent.qk_rope_head_dim)
         return self.attention_layers * 2 * self.num_key_value_heads * self.head_dim
-
-    def _counted(self, experts: int) -> int | None:
-        """Embeddings, and for each layer attention, gated MLP or experts, and norms; biases are left out."""
-        if self.model_type not in COUNTED_FAMILIES or self.attention_layers != self.num_hidden_layers:
-            return None
-        hidden, dense = self.hidden_size, self.num_hidden_layers - self.moe_layers
-        embeddings = self.vocab_size * hidden * (1 if self.tie_word_embeddings else 2)
-        expert_sizes = experts * self.moe_intermediate_size + self.shared_intermediate_size
-        mlp = 3 * hidden * (dense * self.intermediate_size + self.moe_layers * expert_sizes)
-        routers = self.moe_layers * self.num_experts * hidden
-        norms = (2 * self.num_hidden_layers + 1) * hidden
-        return embeddings + self.num_hidden_layers * self._attention() + mlp + routers + norms
 
     def _attention(self) -> int:
         heads, hidden = self.num_attention_heads, self.hidden_size

@@ -268,3 +268,30 @@ def test_clean_script_has_no_findings() -> None:
         'python3 -m verl.trainer.main_ppo "${ARGS[@]}" model.path="$MODEL" "$@" 2>&1 | tee "run.log"\n'
     )
     assert read_script(script).findings == ()
+
+
+@pytest.mark.parametrize(
+    "array", ['nodes_array=("$nodes")', 'nodes_array=( "${nodes}" )', 'nodes_array=("$(scontrol show hostnames $L)")']
+)
+@pytest.mark.parametrize("use", ["${nodes_array[$i]}", "${#nodes_array[@]}", "${nodes_array[@]}"])
+def test_all_host_names_in_one_element(array: str, use: str) -> None:
+    text = f'nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")\n{array}\necho {use}\n'
+    (found,) = [each for each in read_script(text).findings if each.kind == "host_array"]
+    assert (found.severity, found.place.line, found.place.column) == ("warning", 2, 1)
+    assert "nodes_array gets one element" in found.message
+    assert "nodes_array=(" in (found.suggestion or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'nodes=$(scontrol show hostnames "$L")\nnodes_array=($nodes)\necho ${nodes_array[1]}\n',
+        'nodes=$(scontrol show hostnames "$L")\nnodes_array=("$nodes")\necho "$nodes_array"\n',
+        'nodes=$(scontrol show hostnames "$L")\nmapfile -t a <<< "$nodes"\necho ${a[1]}\n',
+        'nodes=$(cat hosts)\na=("$nodes")\necho ${a[1]}\n',
+        '#SBATCH --nodes=1\nnodes=$(scontrol show hostnames "$L")\na=("$nodes")\necho ${a[0]}\n',
+        'nodes=$(scontrol show hostnames "$L")\n# a=("$nodes")\necho ${a[0]}\n',
+    ],
+)
+def test_host_names_apart_or_not_used_as_an_array(text: str) -> None:
+    assert not [each for each in read_script(text).findings if each.kind == "host_array"]

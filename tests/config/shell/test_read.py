@@ -155,7 +155,7 @@ def test_guard_for_a_variable_of_the_user_does_not_end_the_reading(guard: str) -
         ("srun --nodes=2 -n 1 python3 x.py", ["python3", "x.py"], ["srun", "--nodes=2", "-n", "1"]),
         ("uv run python x.py", ["python", "x.py"], ["uv", "run"]),
         ("time nohup numactl -N 0 python3 x.py", ["python3", "x.py"], ["nohup", "numactl", "-N", "0"]),
-        ("docker exec c bash -c 'cd /w && python3 -m x'", ["python3", "-m", "x"], []),
+        ("docker exec c bash -c 'cd /w && python3 -m x'", ["python3", "-m", "x"], ["docker", "exec", "c"]),
         ("apptainer exec --nv i.sif python3 x.py", ["python3", "x.py"], ["apptainer", "exec", "--nv", "i.sif"]),
     ],
 )  # fmt: skip
@@ -335,3 +335,22 @@ def test_word_tells_what_is_known() -> None:
     assert (word.text, word.text_as_run, word.known) == (None, "a=", False)
     assert Word(place, ()).text == ""
     assert word.place_of(99) == place
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        "IFS=',' read -ra G <<< \"$CUDA_VISIBLE_DEVICES\"",
+        "read -r -a G < hosts",
+        "mapfile -t G < <(nvidia-smi -L)",
+        "G=($(nvidia-smi -L))",
+    ],
+)
+def test_arrays_of_a_length_that_only_a_run_can_tell(array: str) -> None:
+    (launch,) = read_script(f'{array}\nN=${{#G[@]}}\npython3 m $N ${{G[1]}} "${{G[@]}}"\n').launches
+    assert [word.known for word in launch.words] == [True, True, False, False, False]
+
+
+def test_arrays_of_a_length_that_is_known() -> None:
+    (launch,) = read_script('G=(a "$(hostname)")\npython3 m ${#G[@]}\n').launches
+    assert launch.words[-1].text == "2"

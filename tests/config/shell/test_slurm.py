@@ -22,6 +22,8 @@ def value(directives: str, name: str) -> str | None:
         ("--gpus-per-node=h100:4", "SLURM_GPUS_ON_NODE", "4"),
         ("--gpus-per-node=h100:4", "SLURM_GPUS_PER_NODE", "h100:4"),
         ("--gres=gpu:a100:8", "SLURM_GPUS_ON_NODE", "8"),
+        ("--gres=gpu:8,nvme:1", "SLURM_GPUS_ON_NODE", "8"),
+        ("--gres=nvme:1,gpu:a100:4", "SLURM_GPUS_ON_NODE", "4"),
         ("-G 16", "SLURM_GPUS", "16"),
         ("-c 32", "SLURM_CPUS_PER_TASK", "32"),
         ("-n 4", "SLURM_NTASKS", "4"),

@@ -270,7 +270,8 @@ def test_a_dump_keeps_only_what_differs_from_verl(run_of: Any) -> None:
         ("torchrun -m verl.trainer.sft_trainer data.train_files=x\n", "run.sh", "starts sft"),
         ("model: {path: a/b}\nrollout: {n: 4}\ntraining: {ppo_epochs: 1}\n", "a.yaml", "a config of this program"),
         ("[1, 2", "a.yaml", "not valid YAML"),
-        ("\xff\xfe", "run.sh", "not UTF-8 text"),
+        ("\xff\xfe", "run.sh", "nothing in it starts"),
+        ("a\0b", "run.sh", "a binary file"),
     ],
 )
 def test_a_file_without_a_launch_is_refused(text: str, name: str, message: str, tmp_path: Path) -> None:
@@ -294,3 +295,17 @@ def test_a_wholly_unknown_value_is_never_written(run_of: Any) -> None:
     found = import_run(replace(run, settings=(unknown,)))
     assert (found.ours, found.kept) == ({}, {})
     assert [left.reason for left in found.left_out] == ["arg"]
+
+
+def test_a_comment_in_another_encoding_is_no_obstacle(tmp_path: Path) -> None:
+    file = tmp_path / "run.sh"
+    file.write_bytes("# caf\xe9\npython3 -m verl.trainer.main_ppo trainer.nnodes=2\n".encode("latin-1"))
+    assert read_launch(str(file)).run.get("trainer.nnodes") == 2
+
+
+def test_a_part_of_a_config_hands_no_arguments_on(tmp_path: Path) -> None:
+    file = tmp_path / "part.yaml"
+    file.write_text("actor_rollout_ref:\n  rollout:\n    n: 4\n", encoding="utf-8")
+    run = read_launch(str(file)).run
+    assert not run.takes_arguments
+    assert import_run(run).ours["rollout.n"] == 4

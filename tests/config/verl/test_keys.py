@@ -27,6 +27,11 @@ def only(run: VerlRun) -> Problem:
     return problems[0]
 
 
+def of_code(code: str, run: VerlRun) -> Problem:
+    (problem,) = [problem for problem in found(run) if problem.code == code]
+    return problem
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("engine", ["dp", "megatron"])
 def test_a_sound_launch_is_silent(run_of: RunOf, version: str, engine: str) -> None:
@@ -170,10 +175,15 @@ WRONG: list[tuple[str, str, str, str, tuple[str, Any] | None]] = [
     (f"{A}.actor=5", "VRL254", "error", "a section with keys of its own", None),
     # choices
     ("algorithm.adv_estimator=grop", "VRL255", "error", "did you mean 'grpo'?", ("set", "grpo")),
-    (f"{A}.rollout.mode=sync", "VRL255", "error", "is one of: async", ("set", "async")),
+    (f"{A}.rollout.name=vlm", "VRL255", "error", "did you mean 'vllm'?", ("set", "vllm")),
+    (f"{A}.rollout.name=my_engine", "VRL255", "warning", "one of: vllm, sglang, trtllm", None),
+    (f"{A}.rollout.mode=sync", "VRL255", "error", "was removed in 0.7; write async", ("set", "async")),
+    (f"{A}.rollout.load_format=dummy_dtensor", "VRL255", "error", "was removed in 0.6; write dummy", ("set", "dummy")),
+    ("reward.reward_manager.name=MyManager", "VRL255", "warning", "one of: naive", None),
     (f"{A}.actor.loss_agg_mode=token_mean", "VRL255", "error", "token-mean", ("set", "token-mean")),
     ("trainer.logger=[console,wandbb]", "VRL255", "error", "'wandbb'", None),
     # ranges
+    ("data.train_batch_size=0", "VRL256", "error", "is at least 1", None),
     (f"{A}.rollout.gpu_memory_utilization=1.7", "VRL256", "error", "1.7 is out of range", None),
     (f"{A}.rollout.n=0", "VRL256", "error", "at least 1", None),
     ("trainer.total_epochs=0", "VRL256", "error", "at least 1", None),
@@ -369,3 +379,91 @@ def test_every_code_is_explained_in_the_common_form(code: str, text: str) -> Non
 
 def test_every_code_used_above_is_explained() -> None:
     assert {code for _, code, *_ in WRONG} <= set(KEY_TEXTS)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (f"{A}.model.external_lib=my.plugin",),
+        ("reward.custom_reward_function.path=reward.py",),
+        ("data.custom_cls.path=data.py",),
+    ],
+)
+def test_code_of_the_users_own_may_know_a_name_that_looks_misspelt(run_of: RunOf, more: tuple[str, ...]) -> None:
+    problem = of_code("VRL255", run_of("algorithm.adv_estimator=grop", *more))
+    assert problem.severity == "warning"
+    assert "no known choice" in problem.message
+
+
+def test_modules_named_in_the_environment_are_such_code(run_of: RunOf) -> None:
+    problem = of_code("VRL255", run_of("algorithm.adv_estimator=grop", env={"VERL_USE_EXTERNAL_MODULES": "my.plugin"}))
+    assert problem.severity == "warning"
+
+
+def test_an_old_key_never_leads_to_a_value_that_the_new_one_refuses(run_of: RunOf) -> None:
+    problem = only(run_of("reward_model.reward_manager=prime"))
+    assert (problem.code, problem.severity, problem.fix) == ("VRL227", "error", None)
+    assert problem.suggestion == (
+        "write reward.reward_manager.name=NAME, where verl 0.9.1 has: naive, dapo, gdpo, rate_limited, remote"
+    )
+    kept = only(run_of("reward_model.reward_manager=dapo"))
+    assert kept.suggestion == "write reward.reward_manager.name=dapo"
+    assert kept.fix is not None
+
+
+def test_a_long_number_is_shortened(run_of: RunOf) -> None:
+    problem = of_code("VRL257", run_of(f"{A}.rollout.n={'1' * 500}"))
+    assert len(problem.message) < 100
+
+
+def test_thousands_of_unknown_keys_take_one_index_of_names(run_of: RunOf) -> None:
+    from verlcli.config.verl.near_keys import _of_tree
+
+    _of_tree.cache_clear()
+    problems = found(run_of(*(f"trainer.nnode_{number}=1" for number in range(50))))
+    assert len(problems) == 50
+    assert _of_tree.cache_info().misses == 1
+
+
+def test_a_reward_manager_of_ones_own_has_any_name(run_of: RunOf) -> None:
+    own = ("reward.reward_manager.source=importlib", "reward.reward_manager.name=MyManager")
+    assert not found(run_of(*own))
+
+
+def test_batches_of_nothing_are_for_fully_async_alone(run_of: RunOf) -> None:
+    assert not found(run_of("data.train_batch_size=0", entry="fully_async"))
+    assert only(run_of("data.train_batch_size=0", entry="one_step_off")).code == "VRL256"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (f"{A}.actor.kl_loss_weight", f"{A}.actor.kl_loss_coef"),
+        (f"{A}.actor.learning_rate", f"{A}.actor.optim.lr"),
+        (f"{A}.rollout.num_return_sequences", f"{A}.rollout.n"),
+        ("trainer.n_gpus", "trainer.n_gpus_per_node"),
+    ],
+)
+def test_names_from_elsewhere(run_of: RunOf, written: str, meant: str) -> None:
+    run = run_of(f"{written}=8")
+    problem = next(problem for problem in found(run) if problem.path == written)
+    assert problem.code == "VRL240"
+    advice = f"remove it: {meant} is set already" if run.is_set(meant) else f"did you mean {meant}?"
+    assert problem.suggestion == advice
+
+
+@pytest.mark.parametrize(
+    ("overrides", "advice", "to"),
+    [
+        (("algorithm.use_kl_in_reward=True",), "did you mean algorithm.kl_ctrl.kl_coef?", "algorithm.kl_ctrl.kl_coef"),
+        ((f"{A}.actor.use_kl_loss=True",), f"did you mean {A}.actor.kl_loss_coef?", f"{A}.actor.kl_loss_coef"),
+        ((), "algorithm.kl_ctrl.kl_coef for a KL in the reward", None),
+        (("algorithm.use_kl_in_reward=True", f"{A}.actor.use_kl_loss=True"), "for one in the loss", None),
+    ],
+)
+def test_a_kl_coefficient_goes_where_the_kl_does(
+    run_of: RunOf, overrides: tuple[str, ...], advice: str, to: str | None
+) -> None:
+    problem = only(run_of(*overrides, "algorithm.kl_coef=0.01"))
+    assert advice in (problem.suggestion or "")
+    assert (problem.fix and problem.fix.to) == to

@@ -599,7 +599,7 @@ def test_raw_and_offset_lead_to_the_value() -> None:
 )
 def test_sweeps_and_groups_are_told_by_their_form(text: str, sweep: bool, group: bool) -> None:
     found = parse_override(text)
-    assert (found.is_sweep, found.is_group) == (sweep, group)
+    assert (isinstance(found.value, Sweep), found.is_group) == (sweep, group)
 
 
 def test_nesting_is_bounded() -> None:

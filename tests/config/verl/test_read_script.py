@@ -197,7 +197,7 @@ def test_other_programs_are_named_and_not_checked(command: str, code: str, messa
 def test_a_program_is_checked_as_the_last_version_that_had_it_when_nobody_names_one() -> None:
     runs, problems = read("python3 -m verl.trainer.main_ppo_sync trainer.nnodes=2\n")
     assert [run.version for run in runs] == ["0.8.0"]
-    assert [(problem.code, problem.severity) for problem in problems] == [("VRL332", "note")]
+    assert [(problem.code, problem.severity) for problem in problems] == [("VRL332", "error")]
 
 
 def test_somebodys_own_program_with_verls_keys_is_checked_as_main_ppo() -> None:

@@ -57,3 +57,22 @@ def test_a_micro_batch_left_to_the_planner_is_verls_token_budget(load: Any) -> N
     assert "VRL210" not in {p.code for p in load(text).problems}
     asked = text + "training: {use_dynamic_bsz: false}\n"
     assert "VRL210" in {p.code for p in load(asked).problems}
+
+
+def test_advice_is_written_as_yaml(load: Any) -> None:
+    text = (
+        CONFIG
+        + """\
+verl:
+  actor_rollout_ref:
+    rollout: {max_model_len: 40000, free_cache_engine: false, gpu_memory_utilization: 0.9}
+    actor: {fsdp_config: {dtype: float16}}
+  data: {max_prompt_length: 20000, max_response_length: 20000}
+"""
+    )
+    advice = [problem.suggestion for problem in load(text).problems if problem.suggestion]
+    positions = "verl.actor_rollout_ref.model.override_config.max_position_embeddings: 40000"
+    assert [found for found in advice if found.endswith(f"set {positions}")]
+    assert "set training.fsdp_config.mixed_precision: fp16" in advice
+    assert [found for found in advice if "verl.actor_rollout_ref.rollout.free_cache_engine: true" in found]
+    assert not [found for found in advice if "=" in found or "++" in found]

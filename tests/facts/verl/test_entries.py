@@ -6,7 +6,7 @@ import pytest
 
 from verlcli.facts.verl import VERSIONS, config_groups, entry_of_module, versions_of_module
 from verlcli.facts.verl.data import facts
-from verlcli.facts.verl.entries import config_names, is_engine_shim, modules
+from verlcli.facts.verl.entries import modules
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,3 @@ def test_what_there_is() -> None:
     assert versions_of_module("verl.trainer.fsdp_sft_trainer") == ("0.5.0", "0.6.1")
     assert versions_of_module("verl.trainer.main") == ()
     assert "verl.trainer.main_ppo" in modules("main")
-    assert config_names("verl.trainer.main_ppo", "0.9.1") == ("ppo_megatron_trainer", "ppo_trainer")
-    assert is_engine_shim("ppo_megatron_trainer.yaml") == "megatron"
-    assert is_engine_shim("ppo_trainer") is None

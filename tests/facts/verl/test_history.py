@@ -17,6 +17,7 @@ from verlcli.facts.verl.history import (
     SECTION_RENAMES,
     SILENTLY_IGNORED,
     Rename,
+    choice_removed,
     flips,
     ignored,
     removal_reason,
@@ -153,3 +154,18 @@ def test_modules_that_moved(old: str, new: str, since: str) -> None:
     version = nearest_version(since)
     assert version in versions_of_module(new)
     assert "0.9.1" not in versions_of_module(old)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "version", "expected"),
+    [
+        ("actor_rollout_ref.rollout.mode", "sync", "0.9.1", ("0.7", "async")),
+        ("actor_rollout_ref.rollout.mode", "sync", "0.6.1", (None, None)),
+        ("actor_rollout_ref.rollout.load_format", "dummy_hf", "0.8.0", ("0.6", "dummy")),
+        ("actor_rollout_ref.rollout.load_format", "megatron", "0.8.0", ("0.6", None)),
+        ("actor_rollout_ref.rollout.mode", "never", "0.9.1", (None, None)),
+        ("trainer.project_name", "x", "0.9.1", (None, None)),
+    ],
+)
+def test_choices_that_are_gone(key: str, value: str, version: str, expected: tuple[str | None, str | None]) -> None:
+    assert choice_removed(key, value, version) == expected

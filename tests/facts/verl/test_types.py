@@ -123,7 +123,7 @@ def test_strategies() -> None:
         ("actor_rollout_ref.actor.optim.lr", -1e-6, False),
         ("trainer.total_epochs", 0, False),
         ("trainer.n_gpus_per_node", 0, False),
-        ("data.train_batch_size", 0, True),
+        ("data.train_batch_size", 0, False),
         ("trainer.save_freq", -1, True),
     ],
 )
@@ -143,3 +143,13 @@ def test_plausible_and_text() -> None:
     assert share.text() == "above 0, at most 1"
     assert count.text() == "at least 1, or -1 or 0"
     assert bounds("trainer.project_name") is None
+
+
+def test_bounds_of_an_entry_point() -> None:
+    async_batch, nodes = bounds("data.train_batch_size", "fully_async"), bounds("rollout.nnodes", "fully_async")
+    assert async_batch is not None
+    assert nodes is not None
+    assert (async_batch.allows(0), nodes.allows(0), nodes.allows(-1)) == (True, True, False)
+    common = bounds("rollout.nnodes", "one_step_off")
+    assert common is not None
+    assert not common.allows(0)

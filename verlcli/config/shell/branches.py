@@ -12,7 +12,8 @@ from verlcli.config.shell.lexer import Lexer
 from verlcli.config.shell.parts import Parts, known_text
 from verlcli.config.shell.patterns import TooHardError, matches
 from verlcli.config.shell.shell import shortened
-from verlcli.config.shell.types import Gap, Piece
+from verlcli.config.shell.switches import EQUALITY, as_if_set, choose, other_case, other_choices, other_values
+from verlcli.config.shell.types import Gap, Piece, Place
 from verlcli.config.shell.world import World, merged
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from verlcli.config.shell.items import Template
     from verlcli.config.shell.statements import Run
 
-_EQUALITY = re.compile(
-    r"""\[\[? "?\$\{?(?P<name>\w+)\}?"? ==? (?P<quote>["']?)(?P<value>[\w./-]+)(?P=quote) \]\]?""", re.ASCII
-)
 Branch = tuple[list["Node"], list["Node"]]  # condition and body; an `else` has no condition
 
 
@@ -58,12 +56,12 @@ def _tried(run: Run, branches: list[Branch], world: World) -> list[World]:
     (condition, body), *others = branches
     if not condition:
         return run.block(body, [world])
-    world.touched_unset = False
+    world.touched_unset, world.asked = False, frozenset()
     used, run.shell.status_used = run.shell.status_used, True
     tested = run.block(condition, [world])
     run.shell.status_used = used
-    said = _said(run, condition)
-    return [result for each in tested for result in _chosen(run, body, others, each, said)]
+    test = _said(run, condition), run.source.place(condition[0].start_byte)
+    return [result for each in tested for result in _chosen(run, body, others, each, test)]
 
 
 def _said(run: Run, condition: list[Node]) -> str:
@@ -71,21 +69,35 @@ def _said(run: Run, condition: list[Node]) -> str:
     return shortened(run.source.text[named[0].start_byte : named[-1].end_byte], 80) if named else ""
 
 
-def _chosen(run: Run, body: list[Node], others: list[Branch], world: World, said: str) -> list[World]:
+def _chosen(run: Run, body: list[Node], others: list[Branch], world: World, test: tuple[str, Place]) -> list[World]:
     if world.flow:
         return [world]
     base, touched = world.conditions, world.touched_unset
+    choices = other_choices(run, world, *test) if world.status in ("yes", "no") else []
     spare = world.copy()
     if world.status in ("yes", "no"):
         taken = run.block(body, [world]) if world.status == "yes" else _tried(run, others, world)
-        if touched and all(each.flow == "exit" for each in taken):
-            # Bash would stop here for want of a variable that the user sets before a real run.
-            return _tried(run, others, spare) if spare.status == "yes" else run.block(body, [spare])
-        return taken
-    if match := _EQUALITY.fullmatch(said):
+        if not touched or not all(each.flow == "exit" for each in taken):
+            # First comes what bash does without any word about it.
+            return [*taken, *_otherwise(run, body, others, choices, base, test[0])]
+        # Bash would stop here for want of a variable that the user sets before a real run.
+        as_if_set(run, spare, test[1])
+        return _tried(run, others, spare) if spare.status == "yes" else run.block(body, [spare])
+    if (match := EQUALITY.fullmatch(test[0])) and not match["not"]:
         _take(world, run, match, body)
-    world.conditions, spare.conditions = (*base, f"if {said}"), (*base, f"unless {said}")
+    world.conditions, spare.conditions = (*base, f"if {test[0]}"), (*base, f"unless {test[0]}")
     return [*run.block(body, [world]), *_tried(run, others, spare)]
+
+
+def _otherwise(
+    run: Run, body: list[Node], others: list[Branch], worlds: list[World], base: tuple[str, ...], said: str
+) -> list[World]:
+    """Goes on behind a decided test in the worlds in which a variable was chosen otherwise."""
+    results = []
+    for world in worlds:
+        world.conditions = (*base, f"{'if' if world.status == 'yes' else 'unless'} {said}")
+        results += run.block(body, [world]) if world.status == "yes" else _tried(run, others, world)
+    return results
 
 
 def _take(world: World, run: Run, match: re.Match[str], body: list[Node]) -> None:
@@ -98,12 +110,31 @@ def _take(world: World, run: Run, match: re.Match[str], body: list[Node]) -> Non
 
 def run_case(run: Run, node: Node, world: World) -> list[World]:
     """`case`: the first item whose pattern fits; every item that may fit where the subject is not known."""
-    expander = Expander(run.shell, run.source, world)
     opening = next((child for child in node.children if child.type == "in"), node.children[-1])
     written = _words(run, node.start_byte + len("case"), opening.start_byte)[0]
+    name, place = _open_name(run, world, written), run.source.place(node.start_byte)
+    others = [(text, other_case(world, name, text, place)) for text in other_values(run.source, world, name)]
+    base, said = world.conditions, shortened(run.source.text[node.start_byte : opening.end_byte], 60)
+    results = _case(run, node, world, written, said)
+    for text, other in others:
+        other.conditions = (*base, f"{said} {text})")
+        results += _case(run, node, other, written, said)
+    return merged(results, base) if others else results
+
+
+def _open_name(run: Run, world: World, written: Template) -> str:
+    """The variable with a default that a `case` asks for; empty for other subjects."""
+    param = written[0] if len(written) == 1 else None
+    if not isinstance(param, Param) or param.op not in ("", ":-", "-") or param.index is not None:
+        return ""
+    subject = Expander(run.shell, run.source, world).text(written)
+    return param.name if known_text(subject) is not None else ""
+
+
+def _case(run: Run, node: Node, world: World, written: Template, said: str) -> list[World]:
+    expander = Expander(run.shell, run.source, world)
     subject = expander.text(written)
     text = known_text(subject)
-    said = shortened(run.source.text[node.start_byte : opening.end_byte], 60)
     base, results = world.conditions, list[World]()
     for item in (child for child in node.children if child.type == "case_item"):
         fits, pattern = _fits(run, expander, item, text)
@@ -124,8 +155,8 @@ def _narrow(world: World, written: Template, subject: Parts, pattern: Parts) -> 
     param = written[0] if len(written) == 1 else None
     if not isinstance(param, Param) or param.op or param.index is not None or known_text(subject) is not None:
         return
-    if pattern and len(subject) == 1 and param.name in world.variables:
-        world.put(param.name, replace(world.variables[param.name], parts=pattern))
+    if pattern and len(subject) == 1 and not param.name.isdigit():
+        choose(world, param.name, pattern)
 
 
 def _body(item: Node) -> list[Node]:

@@ -22,7 +22,7 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 def _test(call: Call) -> list[World]:
-    words = call.words[1:]
+    words, call.world.asked = call.words[1:], frozenset()
     if call.words[0].text == "[":
         words = words[:-1] if words and words[-1].text == "]" else ()
     try:

@@ -86,6 +86,7 @@ def bracket_test(expander: Expander, words: Sequence[Word]) -> Answer:
     if any(gap.kind != "unset" for gap in expander.dropped):
         return None
     expander.world.touched_unset |= bool(expander.dropped)
+    expander.world.asked |= {gap.variable or "" for gap in expander.dropped}
     if not words:
         return False
     reader = _Words(Judge(expander), words)

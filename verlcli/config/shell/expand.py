@@ -22,7 +22,7 @@ from verlcli.config.shell.splitting import (
     split_fields,
     spread,
 )
-from verlcli.config.shell.types import Gap, Piece, Place, Word
+from verlcli.config.shell.types import Gap, GapKind, Piece, Place, Word
 from verlcli.config.shell.world import Numbers, UnknownNumberError, Var, World, last_index
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Expander:
     def words(self, raw: RawWord) -> list[Word]:
         """The words that one written word becomes: none, one or several."""
         items = raw.items
-        alone = len(items) == 1 and not self.source.gaps
+        alone = len(items) == 1 and not self.source.composed
         if alone and isinstance(only := items[0], Lit) and "{" not in only.text and only.text[:1] != "~":
             place = self.source.place(raw.start)
             piece = Piece(only.text, place if only.at == raw.start else self.source.place(only.at))
@@ -130,7 +130,8 @@ class Expander:
         elif isinstance(item, Arith):
             parts = self.arithmetic(item.body, item.at)
         else:
-            parts = (Gap(item.reason, self.source.place(item.at), None, "unsupported"),)
+            kind: GapKind = "refused" if item.refused else "unsupported"
+            parts = (Gap(item.reason, self.source.place(item.at), None, kind),)
         return spread(parts, item.quoted)
 
     def arithmetic(self, body: Template, at: int) -> Parts:
@@ -228,11 +229,16 @@ def _array(expander: Expander, assignment: Assignment, old: Var) -> Var:
             items[keyed[0]] = keyed[1]
             continue
         for number, word in enumerate(expander.words(raw), last_index(items) + 1):
-            items[number] = word.parts
+            items[number] = word.parts if word.quoted else tuple(map(_splits, word.parts))
     if len(items) > MOST_WORDS:
         expander.shell.limit(expander.source.place(assignment.at), "an array with more items than are followed")
         items = dict(list(items.items())[:MOST_WORDS])
     return replace(old, parts=(), items=items)
+
+
+def _splits(part: Piece | Gap) -> Piece | Gap:
+    """A part without quotes: what only a run can tell becomes any number of items."""
+    return replace(part, many=True) if isinstance(part, Gap) else part
 
 
 def _keyed(expander: Expander, raw: RawWord, old: Var) -> tuple[int | str, Parts] | None:

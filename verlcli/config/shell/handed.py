@@ -59,8 +59,9 @@ def run_evaluated(call: Call) -> list[World]:
 
 def run_unstarted(shell: Shell) -> None:
     """Reads the scripts that this one wrote and did not start itself: somebody will."""
-    for file in list(shell.written):
-        _start(shell, file, *shell.written[file], positional=None)
+    for file, (word, world) in list(shell.written.items()):
+        if file not in shell.started:
+            _start(shell, file, word, world, positional=None)
 
 
 def _run(
@@ -181,6 +182,6 @@ def _run_written(call: Call, name: str) -> bool:
 
 
 def _start(shell: Shell, file: str, word: Word, world: World, positional: tuple[Parts, ...] | None) -> None:
-    shell.written.pop(file, None)
+    shell.started.add(file)
     world.positional = positional
     _run_in(shell, word, world, (), job=True)

@@ -56,6 +56,7 @@ class Unread:
     reason: str
     at: int
     quoted: bool
+    refused: bool = False  # bash itself does not read it: `${a.b}`
 
 
 Item = Lit | Param | Subst | Arith | Unread

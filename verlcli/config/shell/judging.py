@@ -7,6 +7,7 @@ from verlcli.config.shell.expand import Expander
 from verlcli.config.shell.items import Template
 from verlcli.config.shell.parts import Parts, first_gap, text_as_run
 from verlcli.config.shell.patterns import TooHardError, extended_regex, matches
+from verlcli.config.shell.types import Piece
 from verlcli.config.shell.world import Numbers, UnknownNumberError
 
 Answer = bool | None
@@ -34,8 +35,12 @@ class Judge:
         """Text to test; None when only a run can tell it. A variable that nobody sets is empty to bash."""
         for part in parts:
             gap = first_gap((part,))
+            world = self.expander.world
+            if isinstance(part, Piece) and part.default and part.variable:
+                world.asked |= {part.variable}
             if gap and gap.kind == "unset":
-                self.expander.world.touched_unset = True
+                world.touched_unset = True
+                world.asked |= {gap.variable or ""}
             elif gap:
                 return None
         return text_as_run(parts)

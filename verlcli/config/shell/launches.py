@@ -14,14 +14,14 @@ from verlcli.config.shell.lint import (
     lint_assignment_with_spaces,
     lint_broken_lines,
     lint_launch,
-    lint_open_words,
     lint_spaces,
 )
+from verlcli.config.shell.lint_words import lint_open_words
 from verlcli.config.shell.parts import shown
-from verlcli.config.shell.programs import OF_BASH, PYTHON, assigned, base_name, behind, find_python
+from verlcli.config.shell.programs import OF_BASH, PYTHON, assigned, base_name, behind, find_python, with_input
 from verlcli.config.shell.source import Source
 from verlcli.config.shell.streams import program_output
-from verlcli.config.shell.types import Launch, Word
+from verlcli.config.shell.types import Launch, Place, Word
 from verlcli.config.shell.world import World
 
 if TYPE_CHECKING:
@@ -96,11 +96,12 @@ def _silent_python(words: tuple[Word, ...]) -> bool:
     return code is not None and bool(PYTHON.match(base_name(words[0]))) and not re.search("print|write", code)
 
 
-def _variables(world: World, exported: bool) -> dict[str, Word]:
+def _variables(world: World, exported: bool, place: Place) -> dict[str, Word]:
+    """Variables by name; one that is exported empty, as to hide all GPUs, stands at `place`."""
     return {
-        name: Word(parts[0].place, parts)
+        name: Word(parts[0].place if parts else place, parts)
         for name, variable in world.variables.items()
-        if (variable.exported or not exported) and (parts := variable.scalar())
+        if (variable.exported or not exported) and ((parts := variable.scalar()) or exported)
     }
 
 
@@ -108,16 +109,17 @@ def _launched(call: Call, at: int) -> None:
     shell, world, words = call.run.shell, call.world, call.words
     shell.charge(len(world.variables) // _VARIABLES_A_STEP)
     wrapper = (*shell.around, *words[:at])
-    environment: Mapping[str, Word] = {**_variables(world, exported=True), **assigned(call, wrapper)}
-    below = lint_broken_lines(call)
-    lost = (*lint_spaces(call, words[at:]), *(word for raw in below for word in call.expander.words(raw)))
-    gaps = [*call.expander.dropped, *(gap for word in (*words, *lost) for gap in word.gaps)]
+    place = call.expander.source.place(call.command.start)
+    environment: Mapping[str, Word] = {**_variables(world, True, place), **assigned(call, wrapper)}
+    started, below = with_input(words, at), lint_broken_lines(call)
+    lost = (*lint_spaces(call, started), *(word for raw in below for word in call.expander.words(raw)))
+    gaps = [*call.expander.dropped, *(gap for word in (*words[:at], *started, *lost) for gap in word.gaps)]
     submitted = len(wrapper) > 2 and base_name(wrapper[0]) == "ray" and wrapper[1].text == "job"
     launch = Launch(
-        words=words[at:],
-        place=call.expander.source.place(call.command.start),
+        words=started,
+        place=place,
         environment=environment,
-        variables=_variables(world, exported=False),
+        variables=_variables(world, False, place),
         submitted=submitted,
         runtime_env=_options(wrapper) if submitted else {},
         piped_to=shell.piped_to,
@@ -127,6 +129,7 @@ def _launched(call: Call, at: int) -> None:
         wrapper=tuple(dropwhile(lambda word: base_name(word) in OF_BASH, wrapper)),
         lost=lost,
         directives=shell.directives,
+        switched=world.switched,
     )
     shell.launches.append((world.conditions, launch))
     lint_launch(call, launch, below)

@@ -148,8 +148,7 @@ class Lexer(Scanner):
         item = self._parameter(start, quoted)
         self.depth -= 1
         if item is None or not self.text.startswith("}", self.at) or self.at >= self.end:
-            self.at = self.closing_brace(start)
-            return Unread(f"{self.text[start : self.at]}, which is not read here", start, quoted)
+            return self.unread(start, quoted)
         self.at += 1
         return item
 

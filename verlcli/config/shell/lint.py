@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from verlcli.config.shell.commands import read_command
 from verlcli.config.shell.items import Lit, RawWord
-from verlcli.config.shell.parts import shown
-from verlcli.config.shell.programs import base_name
+from verlcli.config.shell.lint_words import lint_first_alone, lint_refused
 from verlcli.config.shell.scanner import UnclosedError
 from verlcli.config.shell.shell import Shell, shortened
 from verlcli.config.shell.source import Source
@@ -23,7 +22,6 @@ _OVERRIDE = re.compile(r"[\"']?(?:\+\+?|~)?[A-Za-z_][\w@/-]*(?:\.[\w@/-]+)+=|\+[
 _SIMPLE = re.compile(r"[\"']?[A-Za-z_]\w*=|\"?\$[{@*]?", re.ASCII)
 _BETWEEN = re.compile(r"(?:\s|\\\n|#[^\n]*)*")
 _NO_MATCH = re.compile(r"^[^#\n]*\bshopt\s+-s\b[^#\n;&|]*\b(nullglob|failglob)\b", re.MULTILINE)
-_OPEN = ("command", "runtime", "unsupported")
 _MOST_LOST = 2000
 _MOST_SHOWN = 6
 
@@ -31,10 +29,12 @@ _MOST_SHOWN = 6
 def lint_launch(call: Call, launch: Launch, lost: Sequence[RawWord] = ()) -> None:
     """Adds findings about the words of one launch, those `lost` too, and about what its exit status is worth."""
     _unset(call, launch)
+    lint_refused(call, launch)
     _empty(call, launch)
     for raw in (*call.command.words, *lost):
         if isinstance(raw, RawWord):
             lint_quotes(call.run.shell, call.run.source, raw)
+            lint_first_alone(call, raw)
     if launch.piped_to == "tee" and not launch.pipefail:
         _tee(call, launch)
 
@@ -75,22 +75,6 @@ def _empty(call: Call, launch: Launch) -> None:
             )
             severity: Severity = "warning" if names else "note"
             call.run.shell.find("empty", word.place, f"`{key}` gets an empty value{because}", advice, severity)
-
-
-def lint_open_words(call: Call, words: Sequence[Word], at: int) -> bool:
-    """Adds a note for words of a launch of which nothing is known; tells whether there are any."""
-    named = [
-        f"`{shown(word.parts)}`" if gap.variable else f"`{gap.reason.removeprefix('the output of ')}`"
-        for word in words[at + 1 :]
-        if not word.text_as_run and not word.quoted and (gap := next(iter(word.gaps), None)) and gap.kind in _OPEN
-    ]
-    if any(base_name(word) == "xargs" for word in words[:at]):
-        named.append("what xargs reads")
-    if named:
-        place, names = call.expander.source.place(call.command.start), ", ".join(dict.fromkeys(named[:_MOST_SHOWN]))
-        message = f"the words of {names} are not known here: they may set any key"
-        call.run.shell.find("open_words", place, message, "write them into the script to have them checked", "note")
-    return bool(named)
 
 
 def lint_spaces(call: Call, words: Sequence[Word]) -> list[Word]:

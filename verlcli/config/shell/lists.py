@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from verlcli.config.shell.shell import shortened
-from verlcli.config.shell.types import Gap
+from verlcli.config.shell.switches import as_if_set, other_choices
+from verlcli.config.shell.types import Gap, Place
 from verlcli.config.shell.world import World, merged
 
 if TYPE_CHECKING:
@@ -27,13 +28,13 @@ def run_list(run: Run, node: Node, world: World) -> list[World]:
     used, run.shell.status_used = run.shell.status_used, bool(chain) or run.shell.status_used
     worlds = run.statement(node, world)
     run.shell.status_used = used
-    before = node
+    before, base = node, world.conditions
     # A program is taken to succeed, unless something is written for the case that it does not.
     last_or = next((number for number, (operator, _) in enumerate(chain) if operator == "||"), len(chain))
     for number, (operator, right) in reversed(list(enumerate(chain))):
         sure = number < last_or
         worlds = [out for each in worlds for out in _then(run, each, operator, sure, before, right)]
-        worlds = run.limited(merged(worlds), node) if len(worlds) > 1 else worlds
+        worlds = run.limited(merged(worlds, base), node) if len(worlds) > 1 else worlds
         before = right
     return worlds
 
@@ -42,19 +43,33 @@ def _then(run: Run, world: World, operator: str, sure: bool, left: Node, right: 
     if world.flow:
         return [world]
     wanted, other = ("yes", "no") if operator == "&&" else ("no", "yes")
+    if chosen := _chosen(run, world, left):
+        return [out for each in (world, *chosen) for out in _then(run, each, operator, sure, left, right)]
     if world.status == other:
         return [world]
     if world.status == wanted or (world.status == "likely" and sure):
-        return _decided(run, world, right)
+        return _decided(run, world, right, run.source.place(left.start_byte))
     return _both(run, world, operator, left, right)
 
 
-def _decided(run: Run, world: World, right: Node) -> list[World]:
+def _chosen(run: Run, world: World, left: Node) -> list[World]:
+    """The worlds in which variables that the test on the left asks for were chosen otherwise."""
+    said = shortened(run.source.text[left.start_byte : left.end_byte], 80)
+    if not said.startswith(("[", "test ")) or world.status not in ("yes", "no"):
+        return []
+    chosen = other_choices(run, world, said, run.source.place(left.start_byte))
+    for each in chosen:
+        told = "if" if each.status == "yes" else "unless"
+        each.conditions, each.asked = (*world.conditions, f"{told} {said}"), frozenset()
+    return chosen
+
+
+def _decided(run: Run, world: World, right: Node, place: Place) -> list[World]:
     """The right side runs; where it only ends the script for want of a variable, life without it goes on too."""
     touched, spare = world.touched_unset, world.copy()
     worlds = run.statement(right, world)
     if touched and all(each.flow == "exit" for each in worlds):
-        return [spare]
+        return [as_if_set(run, spare, place)]
     return worlds
 
 

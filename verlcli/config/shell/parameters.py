@@ -13,6 +13,7 @@ from verlcli.config.shell.patterns import sliced, transformed
 from verlcli.config.shell.splitting import Segment, spread
 from verlcli.config.shell.types import Gap, Piece
 from verlcli.config.shell.world import ALWAYS_SET, Numbers, Var, at_run_time
+from verlcli.config.shell.zsh import all_of_array, unsplit
 
 if TYPE_CHECKING:
     from verlcli.config.shell.expand import Expander
@@ -23,6 +24,12 @@ _SPECIAL = {"$": "the number of the process", "!": "the number of a background p
 
 def expand_parameter(expander: Expander, param: Param) -> list[Segment | None]:
     """Parts of one parameter, with breaks between the items of an array."""
+    if not expander.shell.zsh:
+        return _expanded(expander, param)
+    return unsplit(_expanded(expander, all_of_array(expander.world, param)))
+
+
+def _expanded(expander: Expander, param: Param) -> list[Segment | None]:
     subject = _resolved(expander, param)
     if isinstance(subject, Gap):
         return spread((subject,), param.quoted)
@@ -64,13 +71,19 @@ def _several(expander: Expander, param: Param, star: bool) -> list[Segment | Non
             return [Segment(gap, False)]
         fields = []
     if param.length:
-        return spread((Piece(str(len(fields)), expander.source.place(param.at)),), param.quoted)
+        return spread((_number(expander, param, fields),), param.quoted)
     if param.op:
         fields = _each(expander, param, fields)
     if star and param.quoted:
         ifs = expander.world.variables.get("IFS")
         return spread(joined(fields, (text_as_run(ifs.scalar()) if ifs else " ")[:1]), True)
     return _broken(fields, param.quoted)
+
+
+def _number(expander: Expander, param: Param, fields: list[Parts]) -> Piece | Gap:
+    """How many fields there are; a gap where one of them stands for any number."""
+    many = next((part for field in fields for part in field if isinstance(part, Gap) and part.many), None)
+    return replace(many, many=False) if many else Piece(str(len(fields)), expander.source.place(param.at))
 
 
 def _broken(fields: list[Parts], quoted: bool) -> list[Segment | None]:
@@ -97,9 +110,10 @@ def _some(expander: Expander, param: Param, fields: list[Parts]) -> list[Parts]:
     if None in numbers:
         return fields
     start, *count = [int(number or 0) for number in numbers] or [0]
-    if param.name in "@*":
+    if param.name in "@*" and start >= 0:
         start = max(0, start - 1)
-    start = max(0, start + len(fields)) if start < 0 else start
+    if start < 0 and (start := start + len(fields)) < 0:
+        return []  # before the first
     return fields[start : start + count[0]] if count and count[0] >= 0 else fields[start:]
 
 
@@ -196,8 +210,12 @@ def _item(expander: Expander, param: Param, variable: Var) -> Value:
             key = evaluate(text, Numbers(expander.world, expander.source.place(param.at)))
         except BadArithmeticError as error:
             return (Gap(f"an index that is not known: {error}", expander.source.place(param.at), param.name),)
+        key -= expander.shell.zsh and key > 0  # its arrays start at 1
         if key < 0:
             key += max((number for number in items if isinstance(number, int)), default=-1) + 1
+    many = next((part for part in items.get(0, ()) if isinstance(part, Gap) and part.many), None)
+    if many and isinstance(key, int) and key not in items:
+        return (replace(many, many=False),)
     return through(items[key], param.name) if key in items else None
 
 

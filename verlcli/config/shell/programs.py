@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from verlcli.config.shell.parts import Parts
@@ -123,3 +125,26 @@ def behind(word: Word, count: int) -> Parts:
             parts.append(Piece(part.text[count:], word.place_of(count), part.variable, part.via))
         count -= len(part.text)
     return tuple(parts)
+
+
+def with_input(words: tuple[Word, ...], at: int) -> tuple[Word, ...]:
+    """The words behind `at`, where the mark of `xargs -I {}` stands for what xargs reads."""
+    texts = [word.text_as_run for word in words[:at]]
+    marks = [(text[2:] or follower) for text, follower in pairwise([*texts, ""]) if text.startswith("-I")]
+    if not marks or not any(base_name(word) == "xargs" for word in words[:at]):
+        return words[at:]
+    return tuple(Word(word.place, _without(word.parts, marks[0] or "{}"), word.quoted) for word in words[at:])
+
+
+def _without(parts: Parts, mark: str) -> Parts:
+    """The parts with a gap in the place of every `mark`."""
+    out: list[Piece | Gap] = []
+    for part in parts:
+        texts = part.text.split(mark) if isinstance(part, Piece) else []
+        if len(texts) < 2 or not isinstance(part, Piece):
+            out.append(part)
+            continue
+        for number, text in enumerate(texts):
+            out += [Gap("what xargs reads", part.place, None, "command")] if number else []
+            out += [replace(part, text=text)] if text else []
+    return tuple(out)

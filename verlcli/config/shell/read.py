@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verlcli.config.shell.handed import run_unstarted
+from verlcli.config.shell.host_lists import lint_host_arrays
+from verlcli.config.shell.parts import shown
+from verlcli.config.shell.prompts import without_prompts
+from verlcli.config.shell.scanner import REFUSED
 from verlcli.config.shell.shell import OutOfStepsError, Shell, shortened
 from verlcli.config.shell.slurm import read_directives, slurm_variables
 from verlcli.config.shell.source import Source
 from verlcli.config.shell.statements import run_text
 from verlcli.config.shell.types import Command, Launch, Place, Script, Severity
 from verlcli.config.shell.world import World, shared
+from verlcli.config.shell.zsh import is_for_zsh
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -49,7 +54,10 @@ def read_script(text: str, name: str = "run.sh") -> Script:
         shell.limit(Place(1, 1), f"a script of more than {LARGEST} characters")
         return Script((), tuple(shell.findings.values()))
     # What a carriage return does to each line is said once, and all else is judged as if there were none.
-    source = Source.of_file(text.replace("\r\n", "\n"))
+    code, prompts = without_prompts(text.replace("\r\n", "\n"))
+    source, shell.zsh = Source.of_file(code), is_for_zsh(code)
+    for at, prompt in prompts:
+        _pasted(shell, source.place(at), prompt)
     shell.directives = directives = read_directives(source)
     try:
         run_text(shell, source, 0, len(source.text), World(slurm_variables(directives)))
@@ -59,6 +67,7 @@ def read_script(text: str, name: str = "run.sh") -> Script:
         shell.find("limit", Place(1, 1), message, "write its loops in a simpler way", "note")
     lint_text(shell, text)
     find_errors(shell, source)
+    lint_host_arrays(shell, source)
     findings = sorted(shell.findings.values(), key=lambda each: (each.place.line, each.place.column, each.kind))
     return Script(
         launches=_launches(shell),
@@ -70,13 +79,29 @@ def read_script(text: str, name: str = "run.sh") -> Script:
     )
 
 
+def _pasted(shell: Shell, place: Place, prompt: str) -> None:
+    message = f"`{prompt}` is the prompt of a terminal that was copied along: bash does not start what is behind it"
+    shell.find("prompt", place, message, f"remove the leading `{prompt} `", "error")
+
+
 def _launches(shell: Shell) -> tuple[Launch, ...]:
     """Each launch once: one that several worlds share stands under the conditions they share."""
     found: dict[object, tuple[tuple[str, ...], Launch]] = {}
+    usual = {_texts(launch) for _, launch in shell.launches if not launch.switched}
     for conditions, launch in shell.launches:
+        if launch.switched and _texts(launch) in usual:
+            continue
         key = (launch.place, launch.wrapper, launch.words, launch.piped_to)
         found[key] = (shared(found[key][0], conditions), found[key][1]) if key in found else (conditions, launch)
     return tuple(replace(launch, condition=", ".join(conditions)) for conditions, launch in found.values())
+
+
+def _texts(launch: Launch) -> tuple[object, ...]:
+    return (
+        launch.place,
+        launch.piped_to,
+        *(shown(word.parts) for word in (*launch.wrapper, *launch.words, *launch.lost)),
+    )
 
 
 def _commands(shell: Shell) -> tuple[Command, ...]:
@@ -125,6 +150,7 @@ def find_errors(shell: Shell, source: Source) -> None:
         elif (
             node.is_error
             and source.text[node.start_byte : node.end_byte].strip("\\ \n\t")
+            and not REFUSED.search(source.text, max(0, node.start_byte - 2), node.end_byte)
             and (node.parent is None or node.parent.type in _STATEMENTS)
         ):
             said = shortened(source.text[node.start_byte : node.end_byte], 40)

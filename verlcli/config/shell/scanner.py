@@ -8,6 +8,8 @@ from verlcli.config.shell.items import Item, Lit, Subst, Unread
 
 _DEEPEST = 30  # quotes and substitutions inside each other
 _HERE = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]*)'|\"([^\"\n]*)\"|(\\?)([\w.!@%+-]+))")
+# References of OmegaConf, at which bash says "bad substitution".
+REFUSED = re.compile(r"\$\{(?:[A-Za-z_]\w*\.|[./]|\})", re.ASCII)
 _ESCAPABLE = {"quote": '$`"\\', "document": "$`\\", "arithmetic": "$`\\"}
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
 _HALVES = range(0xD800, 0xE000)  # halves of a pair, which alone are no character
@@ -108,12 +110,14 @@ class Scanner:
                 return at
         raise UnclosedError(start, "(")
 
-    def closing_brace(self, start: int) -> int:
-        """Offset behind the first `}`."""
+    def unread(self, start: int, quoted: bool) -> Unread:
+        """A `${…}` that is not read, up to the first `}`."""
         close = self.text.find("}", start, self.end)
         if close < 0:
             raise UnclosedError(start, "${")
-        return close + 1
+        self.at = close + 1
+        written, refused = self.text[start : self.at], REFUSED.match(self.text, start) is not None
+        return Unread(f"`{written}`" if refused else f"{written}, which is not read here", start, quoted, refused)
 
 
 def here_document(text: str, at: int) -> tuple[int, str, bool, bool] | None:

@@ -41,6 +41,7 @@ class Shell:
         self.launches: list[tuple[tuple[str, ...], Launch]] = []
         self.commands: list[tuple[tuple[str, ...], Command]] = []
         self.errors: list[Place] = []
+        self.zsh = False  # what the script's first line says it is for
         self.steps = 0
         self.depth = 0
         self.piped_to: str | None = None
@@ -49,6 +50,7 @@ class Shell:
         self.sourced: set[Path] = set()
         self.around: tuple[Word, ...] = ()  # of the shells that the statements are handed to: `srun bash -c`
         self.written: dict[str, tuple[Word, World]] = {}  # scripts that this one writes, by the file's name
+        self.started: set[str] = set()  # those of them that it runs itself
         self.directives: dict[str, Word] = {}
         # Outputs of a `$(…)` by the conditions they come under, and the one that a world has settled on.
         self.offered: dict[tuple[int, int], dict[tuple[str, ...], Parts]] = {}

@@ -113,14 +113,16 @@ def _function(call: Call, function: tuple[Source, Node]) -> list[World]:
     outer = world.positional
     world.positional = tuple(word.parts for word in call.words[1:])
     world.saved = (*world.saved, {})
+    kept = {each.name: world.variables.get(each.name) for each in call.command.assignments}
     for assignment in call.command.assignments:
-        assign(call.expander, assignment)
+        assign(call.expander, assignment, exported=True)
     worlds = Run(call.run.shell, source).statement(body, world)
     for each in worlds:
         each.positional = outer
-        *kept, local = each.saved
-        each.saved = tuple(kept)
-        for name, old in local.items():
+        *outer_locals, local = each.saved
+        each.saved = tuple(outer_locals)
+        # What stands before a function's name is undone behind it, whatever the function made of it.
+        for name, old in {**local, **kept}.items():
             if old is None:
                 each.variables.pop(name, None)
             else:
@@ -148,6 +150,7 @@ def run_arithmetic(run: Run, node: Node, world: World) -> list[World]:
 
 def run_double_bracket(run: Run, node: Node, world: World) -> list[World]:
     """`[[ … ]]`."""
+    world.asked = frozenset()
     answer = double_bracket_test(Expander(run.shell, run.source, world), node.start_byte + 2, node.end_byte - 2)
     world.status = "maybe" if answer is None else ("yes" if answer else "no")
     return [world]

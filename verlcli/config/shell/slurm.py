@@ -95,7 +95,8 @@ def _gpus(text: str) -> str | None:
 
 
 def _gpus_of_gres(text: str) -> str | None:
-    return _gpus(text) if text.startswith("gpu:") else None
+    items = [item for item in text.split(",") if item.startswith("gpu:")]
+    return _gpus(items[0]) if len(items) == 1 else None
 
 
 def _memory(text: str) -> str | None:

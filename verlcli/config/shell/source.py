@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ class Source:
         self._runs = runs
         self._starts = [start for start, _ in runs]
         self._fixed = fixed
+        self.composed = bool(runs)
         self.cache: dict[Any, Any] = {}
 
     @classmethod
@@ -68,17 +70,23 @@ class Source:
         return cls(text, tuple(runs), None if runs else word.place, tuple(gaps))
 
     def parts(self, text: str, at: int) -> list[Piece | Gap]:
-        """A text that stands at `at`, with the gaps that its marks stand for."""
-        if not self.gaps:
+        """A text that stands at `at`, in the pieces it was composed of, with the gaps that its marks stand for."""
+        if not self._runs or not self.text.startswith(text, at):
             return [Piece(text, self.place(at))] if text else []
-        found, start = list[Piece | Gap](), 0
-        for match in _MARK.finditer(text):
-            number = ord(match[0]) - _FIRST_MARK
-            if number < len(self.gaps):
-                found += [Piece(text[start : match.start()], self.place(at + start)), self.gaps[number]]
-                start = match.end()
-        found.append(Piece(text[start:], self.place(at + start)))
-        return [part for part in found if isinstance(part, Gap) or part.text]
+        found = list[Piece | Gap]()
+        number, end = max(0, bisect_right(self._starts, at) - 1), at + len(text)
+        while at < end:
+            start, piece = self._runs[number]
+            number += 1
+            stop = min(end, start + len(piece.text))
+            if stop > at:
+                found.append(self._gap(piece.text) or replace(piece, text=self.text[at:stop], place=self.place(at)))
+                at = stop
+        return found
+
+    def _gap(self, text: str) -> Gap | None:
+        number = ord(text) - _FIRST_MARK if len(text) == 1 else -1
+        return self.gaps[number] if 0 <= number < len(self.gaps) else None
 
     @classmethod
     def of_file(cls, text: str, fixed: Place | None = None) -> Source:

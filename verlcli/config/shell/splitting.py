@@ -144,7 +144,8 @@ class _Fields:
     def close(self) -> None:
         """Ends a word; one that is empty and without quotes is no word."""
         stays = any(
-            isinstance(part, Piece) or part.kind in ("command", "runtime", "unsupported") for part in self.parts
+            isinstance(part, Piece) or part.kind in ("command", "runtime", "unsupported", "refused")
+            for part in self.parts
         )
         if self.quoted or stays:
             self.done.append(Word(self.place, tuple(self.parts), self.quoted))

@@ -11,7 +11,7 @@ from verlcli.config.shell.items import SimpleCommand
 from verlcli.config.shell.lists import run_list, run_pipeline, run_redirected, run_subshell
 from verlcli.config.shell.loops import run_counted, run_for, run_while
 from verlcli.config.shell.scanner import UnclosedError
-from verlcli.config.shell.shell import DEEPEST, Shell
+from verlcli.config.shell.shell import DEEPEST, MOST_STEPS, Shell
 from verlcli.config.shell.simple import command_at, run_arithmetic, run_double_bracket, run_simple
 from verlcli.config.shell.source import Source
 from verlcli.config.shell.types import Gap
@@ -59,10 +59,20 @@ class Run:
         for world in worlds:
             out += [world] if world.flow else self.statement(node, world)
         self.shell.in_background = before
-        return self.limited(merged(out), node) if len(out) > 1 else out
+        return self.limited(merged(self._affordable(out)), node) if len(out) > 1 else out
+
+    def _affordable(self, worlds: list[World]) -> list[World]:
+        """In a script that does very much, only the worlds in which nobody chooses anything."""
+        if self.shell.steps < MOST_STEPS // 3 or not any(world.switched for world in worlds):
+            return worlds
+        return [world for world in worlds if not world.switched] or worlds
 
     def limited(self, worlds: list[World], node: Node) -> list[World]:
         """At most 16 worlds; the rest is given up, and said so."""
+        if len(worlds) > MOST_WORLDS:
+            # What nobody may ever choose goes first, without a word.
+            worlds = sorted(worlds, key=lambda world: world.switched)
+            worlds = worlds[: max(MOST_WORLDS, sum(not world.switched for world in worlds))]
         if len(worlds) <= MOST_WORLDS:
             return worlds
         if not any(kind == "unknown_world_limit" for kind, _, _ in self.shell.findings):

@@ -154,7 +154,7 @@ def read(call: Call) -> list[World]:
 def _read_unknown(call: Call, array: str | None, names: list[str]) -> None:
     call.world.status = "maybe"
     if array:
-        call.world.put(array, Var(items={0: (_read_gap(call, array),)}))
+        call.world.put(array, Var(items={0: (replace(_read_gap(call, array), many=True),)}))
         return
     for name in names:
         store(call, name, (_read_gap(call, name),))
@@ -238,7 +238,7 @@ def mapfile(call: Call) -> list[World]:
     """An array of the lines of a here-document or a here-string; of lines from elsewhere only a run can tell."""
     options, names = _options(call.arguments, _MAPFILE_TAKES)
     name, text = names[0] if names else "MAPFILE", _given(call) if options.keys() <= {"t"} else None
-    items: dict[int | str, Parts] = {} if text is not None else {0: (_read_gap(call, name),)}
+    items: dict[int | str, Parts] = {} if text is not None else {0: (replace(_read_gap(call, name), many=True),)}
     if text is not None:
         at = 0
         for number, line in enumerate(re.findall(r"[^\n]*\n|[^\n]+", text_as_run(text))):

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-GapKind = Literal["unset", "command", "runtime", "arguments", "unsupported"]
+# "refused": bash does not run the command, for it does not read this part of it.
+GapKind = Literal["unset", "command", "runtime", "arguments", "unsupported", "refused"]
 Severity = Literal["error", "warning", "note"]
 
 
@@ -48,6 +49,7 @@ class Gap:
     place: Place
     variable: str | None = None
     kind: GapKind = "unsupported"
+    many: bool = False  # stands for any number of an array's items
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class Launch:
     pipefail: bool = False
     in_background: bool = False
     takes_arguments: bool = False  # the script's own "$@" is part of it, or of what was meant for it
+    switched: bool = False  # only where somebody sets a variable that the script tests and leaves open
     wrapper: tuple[Word, ...] = ()  # what stands before python: `srun --nodes=2`, `ray job submit … --`
     directives: Mapping[str, Word] = field(default_factory=dict)  # of the Slurm job that it is a part of
     lost: tuple[Word, ...] = ()  # meant for the launch, and no words of it: behind a line that ends it too early

@@ -96,6 +96,9 @@ class World:
     output: Parts | None = None  # what was printed so far, inside `$(…)`
     saved: tuple[dict[str, Var | None], ...] = ()  # of `local` variables, one a running function
     touched_unset: bool = False  # the last test looked at a variable that nobody sets
+    asked: frozenset[str] = frozenset()  # variables in the last test that whoever starts the script may set
+    settled: frozenset[str] = frozenset()  # those of them whose other values have worlds of their own already
+    switched: bool = False  # one of them is chosen otherwise here than without any word about it
     unread: str = ""  # a file that was read in and is not here: it may set any variable
 
     def copy(self) -> World:
@@ -141,6 +144,8 @@ def merged(worlds: Iterable[World], base: tuple[str, ...] | None = None, but: st
         if twin is None:
             kept.append(world)
             continue
+        twin.settled |= world.settled
+        twin.switched = twin.switched and world.switched
         twin.conditions = shared(twin.conditions, world.conditions)
         twin.status = twin.status if twin.status == world.status else "maybe"
     alive = [world for world in kept if world.flow != "exit"]

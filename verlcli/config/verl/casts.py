@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-
 _MOST = 100  # values of a range that are worth a look each
 
 

@@ -57,7 +57,6 @@ class Chosen:
         code, remark: what has to be said about it; empty when there is nothing.
         unseen: what may hold more than verl's own defaults and was not read; empty without it.
         severity: of the remark; None: as the reader of the script sees fit.
-        suggestion: what to write instead.
     """
 
     entry: EntryPoint | None
@@ -65,7 +64,6 @@ class Chosen:
     remark: str = ""
     unseen: str = ""
     severity: Severity | None = None
-    suggestion: str | None = None
 
 
 def choose_entry(command: Command) -> Chosen | None:
@@ -90,17 +88,18 @@ def _of_other_version(command: Command, shipped: tuple[str, ...]) -> Chosen:
     from verlcli.facts.verl.renames import MODULE_RENAMES
 
     last, module = shipped[-1], command.module
-    remark = f"verl {command.version} has no {module}; {last} is the last release that has it"
-    advice = f"check it with --verl-version {last}"
-    if module in MODULE_RENAMES:
-        advice = f"write {MODULE_RENAMES[module][0]}, or {advice}"
+    remark = f"verl {command.version} has no {module}; verl {last} is the last that has it"
     entry = entry_of_module(module, last, command.config_name) or entry_of_module(module, last)
     # Recipes live on in a repository of their own.
     severity: Severity | None = "error" if module.startswith("verl.") else None
     if command.pinned or entry is None:
-        return Chosen(None, "VRL332", f"{remark}. This launch is not checked", "", severity, advice)
-    remark = f"{remark}, and this launch is checked for {last}"
-    return Chosen(entry.with_groups(command.groups or {}), "VRL332", remark, "", severity, advice)
+        checked, entry = "this launch is not checked", None
+    else:
+        checked, entry = f"this launch is checked for {last}", entry.with_groups(command.groups or {})
+    advice = f"check it with --verl-version {last}"
+    if module in MODULE_RENAMES:
+        advice = f"write {MODULE_RENAMES[module][0]}, or {advice}"
+    return Chosen(entry, "VRL332", f"{remark}, and {checked}: {advice}", "", severity)
 
 
 def _foreign(command: Command) -> Chosen | None:
@@ -111,9 +110,8 @@ def _foreign(command: Command) -> Chosen | None:
         return Chosen(None, "VRL331", f"{command.module} is {fork}. This launch is not checked")
     meant = _meant_module(command)
     if meant is not None:
-        remark = f"verl has no module {command.module}: python stops at once. This launch is checked as {meant.module}"
-        advice = f"write -m {meant.module}"
-        return Chosen(meant.with_groups(command.groups or {}), "VRL332", remark, "", "error", advice)
+        remark = f"verl has no module {command.module}, so that python stops at once: write -m {meant.module}"
+        return Chosen(meant.with_groups(command.groups or {}), "VRL332", remark, "", "error")
     if sum(key.startswith("actor_rollout_ref.") for key in command.keys) < _SURE:
         return None
     plain = entry_of_module("verl.trainer.main_ppo", command.version)

@@ -17,6 +17,7 @@ _TRUTH = {"yes": True, "on": True, "y": True, "t": True, "1": True, "no": False,
 _STRATEGIES = ("actor_rollout_ref.actor.strategy", "actor_rollout_ref.ref.strategy", "critic.strategy")
 _ANY = ("algorithm.rollout_correction.rollout_is_threshold", "algorithm.rollout_correction.rollout_rs_threshold")
 _LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"  # CISPO takes 10 for "no lower bound"
+_MANAGER, _MANAGER_FROM = "reward.reward_manager.name", "reward.reward_manager.source"
 _WORDS = ("after_each_epoch",)  # for trainer.save_freq and test_freq of the SFT trainer
 _LONGEST = 40  # characters of a number that are worth quoting
 _PLUGINS = "VERL_USE_EXTERNAL_MODULES"  # imported by verl/__init__.py
@@ -70,7 +71,7 @@ def _choice(run: VerlRun, setting: Setting) -> Verdict | None:
     names: tuple[str, ...] = known.values if known else ()
     if key in _STRATEGIES and not known:
         names = strategies(run.engine, run.version)
-    if not names or value is None or isinstance(value, dict) or run.entry.startswith("vla"):
+    if not names or value is None or isinstance(value, dict) or run.entry.startswith("vla") or _is_own(run, key):
         return None
     # Some take several names in one text: `token_k1,seq_max_k2`.
     items = value if isinstance(value, list) else _names_in(value)
@@ -80,21 +81,35 @@ def _choice(run: VerlRun, setting: Setting) -> Verdict | None:
     return _no_choice(run, setting, wrong, names, known is not None and known.open)
 
 
+def _is_own(run: VerlRun, key: str) -> bool:
+    """Whether the value names a class of the user's own; also where that is not known."""
+    try:
+        return key == _MANAGER and run.get(_MANAGER_FROM) == "importlib"
+    except NotKnown:
+        return True
+
+
 def _names_in(value: Any) -> list[Any]:
     return value.split(",") if isinstance(value, str) and not value.lstrip().startswith("[") else [value]
 
 
 def _no_choice(run: VerlRun, setting: Setting, wrong: Any, names: tuple[str, ...], is_open: bool) -> Verdict:
+    from verlcli.facts.verl.history import choice_removed
+
     engine = _engine_of(run, setting)
     if engine:
         message = f"{shown(wrong)} is a strategy of the {engine} engine, and this launch trains with {run.engine}"
         return Verdict("VRL262", (setting.key,), message, f"add model_engine={engine}")
-    close = closest(wrong, names) if isinstance(wrong, str) else None
+    gone, successor = choice_removed(setting.key, str(wrong), run.version)
+    close = successor or (closest(wrong, names) if isinstance(wrong, str) else None)
     listed = f"{run.name(setting.key)} is one of: {', '.join(names)}"
     slip = close is not None and not brings_code(run)
     message = f"{shown(wrong)} is no {'known ' if is_open and not slip else ''}choice of verl {run.version}"
     fix = Fix("set", setting.key, close) if close and wrong is setting.value else None
     advice = f"did you mean '{close}'? {listed}" if close else listed
+    if gone:
+        message = f"{shown(wrong)} was removed in {gone}"
+        advice = f"write {successor}" if successor else listed
     severity: Severity = "error" if run.is_of_verl and (slip or not is_open) else "warning"
     return Verdict("VRL255", (setting.key,), message, advice, severity, fix=fix)
 
@@ -209,7 +224,7 @@ def _range(run: VerlRun, setting: Setting) -> Verdict | None:
     from verlcli.facts.verl.types import bounds
 
     key, value = setting.key, setting.value
-    limits = bounds(key)
+    limits = bounds(key, run.tree.entry)
     if limits is None or isinstance(value, bool) or not isinstance(value, (int, float)) or _unused(run, key):
         return None
     if not limits.allows(value):

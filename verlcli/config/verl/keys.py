@@ -13,6 +13,7 @@ from verlcli.config.verl.engine_kwargs import engine_kwargs_verdicts
 from verlcli.config.verl.hydra_groups import group_verdicts, is_group
 from verlcli.config.verl.key_values import value_verdicts
 from verlcli.config.verl.legacy import legacy_verdicts
+from verlcli.config.verl.part import PartOfRun
 from verlcli.config.verl.placing import problem_at, problem_of
 from verlcli.config.verl.references import reference_verdicts
 from verlcli.config.verl.removed_keys import removal_verdicts
@@ -36,6 +37,8 @@ class _Finding:
 
 def check_keys(run: VerlRun) -> Iterator[tuple[str, Problem]]:
     """Problems of single settings, each with the key that it is about, and of keys that must be set."""
+    if isinstance(run, PartOfRun):
+        yield "", run.note
     others: list[tuple[str, Problem]] = []
     for key, problem in _check_each(run):
         if problem.code == "VRL262":
@@ -157,7 +160,8 @@ def _value(run: VerlRun, setting: Setting) -> Iterator[_Finding]:
     yield from (_Finding(verdict, at_key=False) for verdict in reference_verdicts(run, setting))
     values = _values(run, setting)
     for value in values:
-        found = [] if value is UNKNOWN else list(value_verdicts(run, replace(setting, value=value)))
+        single = replace(setting, value=value, raw=setting.raw if len(values) == 1 else str(value))
+        found = [] if value is UNKNOWN else list(value_verdicts(run, single))
         if found:
             # A fix would take the place of the whole sweep.
             yield _Finding(replace(found[0], fix=None) if len(values) > 1 else found[0], at_key=False)
@@ -184,10 +188,10 @@ def _mandatory(run: VerlRun) -> Iterator[Verdict]:
     missing = [key for key, default in run.tree.defaults.items() if default == "???" and not run.is_set(key)]
     for key in missing:
         section = key.rpartition(".rollout.")[0]
-        if run.unseen or run.source == "config" or not _used(run, section):
+        if run.unseen or run.source == "config" or isinstance(run, PartOfRun) or not _used(run, section):
             continue
         severity: Severity = "warning" if run.takes_arguments or run.source == "hydra" else "error"
-        message = f"verl {run.version} has no default for {key}, and stops in a worker when it is missing"
+        message = f"not set: verl {run.version} has no default for it, and stops in a worker when it is missing"
         yield Verdict("VRL261", (key,), message, f"add {key}={'vllm' if key.endswith('.name') else 'VALUE'}", severity)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Literal
 
+from verlcli.errors import ConfigError
+
 Kind = Literal["ours", "script", "hydra"]
 
 _SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch", ".zsh", ".ksh")
@@ -79,12 +81,25 @@ _OURS = {
     "trainer.loggers": 2,
 }
 
+_TOPS = frozenset(name.partition(".")[0] for name in (*_HYDRA, *_OURS))
+# Top keys by which files of other programs are known, none of which stands in a config of ours or of verl.
+_OTHERS = (
+    ("a Kubernetes manifest", frozenset(("apiVersion", "kind"))),
+    ("a sweep of Weights & Biases", frozenset(("method", "parameters"))),
+    ("a sweep of Weights & Biases", frozenset(("program", "parameters"))),
+    ("a file for Docker Compose", frozenset(("services",))),
+    *(("a Ray runtime environment", frozenset((name,))) for name in ("working_dir", "env_vars", "py_modules")),
+)
+
 
 def kind_of(path: str, text: str) -> Kind:
     """Tell a launch script, a Hydra config of verl and a config of ours apart; a tie is ours.
 
     The ending of the name decides for scripts, then `#!`, then the keys of the first two levels. The text need not be
     sound: what cannot be read is reported by the reader of its kind.
+
+    Raises:
+        ConfigError: it is a well-known file of another program.
     """
     suffix = PurePath(path).suffix.lower()
     if suffix in _SCRIPTS or re.match(r"\ufeff?#!.*\b(?:ba|z|k|da)?sh\b", text):
@@ -96,7 +111,22 @@ def kind_of(path: str, text: str) -> Kind:
     if suffix not in _YAML and _COMMAND.search(text) and not names:
         return "script"
     hydra, ours = (sum(table.get(name, 0) for name in set(names)) for table in (_HYDRA, _OURS))
-    return "hydra" if hydra > ours else "ours"
+    if suffix in ("", *_YAML) and not _TOPS.intersection(name.partition(".")[0] for name in names):
+        _refuse_others(path, frozenset(names))
+    dotted = any(name.startswith("actor_rollout_ref.") for name in _tops(text))
+    return "hydra" if dotted or hydra > ours else "ours"
+
+
+def _refuse_others(path: str, names: frozenset[str]) -> None:
+    for what, signs in _OTHERS:
+        if signs <= names:
+            fix = "name the script that starts the launch, or a config; `verl init` writes one"
+            raise ConfigError(f"{what}, and no config of verlcli or verl", where=path, fix=fix)
+
+
+def _tops(text: str) -> Iterator[str]:
+    matches = map(_LINE.match, text.splitlines())
+    return (match["name"] for match in matches if match and not match["indent"])
 
 
 def _names(text: str) -> Iterator[str]:

@@ -94,5 +94,8 @@ def _beside_the_script(path: str, line: HydraLine, program: Program) -> Iterator
 def _folders(path: str, line: HydraLine, program: Program) -> Iterator[object]:
     """Folders of that name beside the script, or above it, that hold the config."""
     name = ((line.config_name.text if line.config_name else None) or "").removesuffix(".yaml")
-    found = config_folders(path, line, program.module)
-    return (folder for folder in found if (folder / f"{name}.yaml").is_file())
+    package = program.module.rpartition(".")[0].replace(".", "/")
+    for folder in config_folders(path, line, program.module):
+        # A script inside verl's own folder has that one beside it.
+        if (folder / f"{name}.yaml").is_file() and not folder.parent.as_posix().endswith(f"/{package}"):
+            yield folder

@@ -10,6 +10,14 @@ LAUNCH_TEXTS = {
     Instead: one of the two
     Source: Hydra 1.3, config_loader_impl.py
     """,
+    "VRL329": """VRL329: the file is a part of a config.
+
+    Why: it sets neither the model nor the data, so that other files or the command line must. Its keys and values are
+        checked, and how they fit together; nothing is said about what it leaves out.
+    Example: a YAML file with a few keys below actor_rollout_ref, chosen by +experiment=my_file
+    Instead: for the whole launch, check the script that starts it
+    Source: -
+    """,
     "VRL330": """VRL330: nothing in the script starts a trainer of verl.
 
     Why: there is no launch to check. The command may stand in another script, or behind something that only a run can
@@ -27,8 +35,8 @@ LAUNCH_TEXTS = {
     """,
     "VRL332": """VRL332: this version of verl does not have the program that is started.
 
-    Why: recipes moved to a repository of their own with 0.7, and entry points were merged. Python stops with "No module
-        named".
+    Why: recipes moved to a repository of their own with 0.7, and entry points were merged. A slip in the name, a .py
+        behind -m or a missing -m do the same: python stops with "No module named" or "can't open file".
     Example: python3 -m recipe.dapo.main_dapo with verl 0.9
     Instead: name the version that the script is for: --verl-version 0.6.1
     Source: verl's release tags
@@ -66,7 +74,7 @@ LAUNCH_TEXTS = {
     "VRL337": """VRL337: the launch takes a config that is not verl's own and is not here.
 
     Why: it may bring keys and change defaults. Keys that it may have are not reported, and rules that need a default
-        are not checked.
+        are not checked. With a relative --config-path Hydra looks in the folder of the program that is started.
     Example: --config-name=my_trainer
     Instead: check on the machine that has the file, or check the file itself
     Source: Hydra 1.3, command line flags
@@ -77,5 +85,14 @@ LAUNCH_TEXTS = {
     Example: python3 my_project/main.py actor_rollout_ref.model.path=...
     Instead: nothing, if the program hands the keys on to verl
     Source: -
+    """,
+    "VRL339": """VRL339: a launcher starts one trainer for each GPU.
+
+    Why: main_ppo starts once and lets Ray start a worker for each GPU. Behind torchrun, accelerate or deepspeed every
+        copy wants a Ray cluster and all GPUs for itself: they wait for each other, or run out of memory. The SFT
+        trainers are the ones for torchrun.
+    Example: torchrun --nproc_per_node=8 -m verl.trainer.main_ppo
+    Instead: python3 -m verl.trainer.main_ppo
+    Source: verl/trainer/main_ppo.py
     """,
 }

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
-from verlcli.config.verl.casts import Sweep
 from verlcli.config.verl.settings import Prefix
 from verlcli.config.verl.values import ValueSyntaxError, parse_value
 
@@ -51,11 +50,6 @@ class Override:
     package: str | None = None
     raw: str = ""
     offset: int = 0
-
-    @property
-    def is_sweep(self) -> bool:
-        """Whether it holds several values, which needs `--multirun`."""
-        return isinstance(self.value, Sweep)
 
     @property
     def is_group(self) -> bool:

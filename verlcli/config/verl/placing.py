@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from verlcli.config.problems import Fix, Place, Problem, Related
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.run import UNKNOWN, Setting, Variable, VerlRun
 from verlcli.config.wording import shown
+
+# `key=value` in a sentence, with Hydra's plus signs; no option (`--num-cpus=2`), no variable, no `numpy==2`.
+_ASSIGNMENT = re.compile(r"(?<![\w.$#/-])(\+{0,2})([a-z_][\w.]*)=(?!=)(True\b|False\b)?(?=\S|(?<=e))")
 
 
 def problem_of(run: VerlRun, verdict: Verdict) -> Problem:
@@ -22,7 +26,7 @@ def problem_of(run: VerlRun, verdict: Verdict) -> Problem:
     # Nobody set any of them: the launch itself is where to write one.
     place = verdict.place or (_place(run, main) if written else run.place)
     related = tuple(_related(run, key) for key in written if key != main)
-    return _problem(verdict, run.name(main), place, related, placed_fix(run, verdict.fix, run.setting(main)))
+    return _problem(run, verdict, run.name(main), place, related, placed_fix(run, verdict.fix, run.setting(main)))
 
 
 def problem_at(run: VerlRun, verdict: Verdict, setting: Setting, at_key: bool) -> Problem:
@@ -31,12 +35,28 @@ def problem_at(run: VerlRun, verdict: Verdict, setting: Setting, at_key: bool) -
     fix = verdict.fix
     if fix is not None:
         fix = _fix_of(setting, fix) if fix.key == setting.key else placed_fix(run, fix, setting)
-    return _problem(verdict, setting.written or setting.key, place, (), fix)
+    return _problem(run, verdict, setting.written or setting.key, place, (), fix)
 
 
-def _problem(verdict: Verdict, name: str, place: Place, related: tuple[Related, ...], fix: Fix | None) -> Problem:
-    found = Problem(verdict.code, verdict.severity, name, verdict.message, suggestion=verdict.suggestion)
+def _problem(
+    run: VerlRun, verdict: Verdict, name: str, place: Place, related: tuple[Related, ...], fix: Fix | None
+) -> Problem:
+    found = Problem(verdict.code, verdict.severity, name, verdict.message, suggestion=_advice(run, verdict.suggestion))
     return replace(found, related=related, fix=fix).at(place)
+
+
+def _advice(run: VerlRun, text: str | None) -> str | None:
+    """Advice in the words of the input: a config of ours takes `key: value`, and no `++key=value`."""
+    if text is None or run.source != "config":
+        return text
+    ours = {*run.names.values(), *(setting.written for setting in run.settings)}
+
+    def in_yaml(match: re.Match[str]) -> str:
+        plus, key, flag = match.groups()
+        known = key in ours or key.startswith("verl.") or not (plus or run.has(key))
+        return f"{key if known else run.name(key)}: {(flag or '').lower()}"
+
+    return _ASSIGNMENT.sub(in_yaml, text)
 
 
 def _around(run: VerlRun, key: str) -> Variable | None:

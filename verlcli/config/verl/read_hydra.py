@@ -13,6 +13,7 @@ from verlcli.config.loader import Document, Mark, load_document, load_text
 from verlcli.config.problems import Place, Problem
 from verlcli.config.shell import Piece, Word
 from verlcli.config.shell import Place as ShellPlace
+from verlcli.config.verl.part import as_part
 from verlcli.config.verl.run import Setting, VerlRun
 from verlcli.config.verl.words import read_word
 from verlcli.errors import ConfigError
@@ -45,8 +46,24 @@ def read_hydra_run(path: str, text: str, context: Context) -> tuple[VerlRun, lis
         return _run(path, {}, settings, context), problems
     if not isinstance(document.values, dict):
         raise ConfigError("no mapping of keys", where=path, fix="write sections such as `actor_rollout_ref:`")
-    settings = tuple(_settings(document, text))
-    return _run(path, document.values, settings, context), list(document.problems)
+    run = _run(path, document.values, tuple(_settings(document, text)), context)
+    return as_part(run), [*document.problems, *_dotted_keys(document)]
+
+
+def _dotted_keys(document: Document) -> Iterator[Problem]:
+    """One problem for `actor_rollout_ref.rollout.n: 8` and the like, where Hydra sees one key with dots in its name."""
+    dotted_keys = [key for key in document.values if isinstance(key, str) and "." in key and "@" not in key]
+    if not dotted_keys:
+        return
+    first, mark = dotted_keys[0], document.marks[(dotted_keys[0],)]
+    more = f" ({len(dotted_keys) - 1} more)" if len(dotted_keys) > 1 else ""
+    message = (
+        f"Hydra does not read dotted keys in a file: {first} becomes one key of that name, which is not read{more}"
+    )
+    top, *names = first.split(".")
+    advice = f"nest them: {top}: {'{' + ': {'.join(names)}: {document.values[first]!s:.40}{'}' * len(names)}"
+    problem = Problem("VRL240", "error", first, message, suggestion=advice)
+    yield problem.at(Place(document.file, mark.key_line, mark.key_column))
 
 
 def config_of_file(path: Path) -> tuple[tuple[Setting, ...], dict[str, str | None]]:

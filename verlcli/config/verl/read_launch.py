@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from verlcli.config.context import Context
@@ -94,7 +94,8 @@ def _runs(name: str, text: str, kind: str, context: Context) -> list[VerlRun]:
         return read_script_runs(name, text, context)[0]
     from verlcli.config.verl.read_hydra import read_hydra_run
 
-    return [read_hydra_run(name, text, context)[0]]
+    # A part of a config is open to more keys, but no script hands arguments on.
+    return [replace(read_hydra_run(name, text, context)[0], takes_arguments=False)]
 
 
 def _nothing(name: str, runs: list[VerlRun]) -> ConfigError:

@@ -14,6 +14,7 @@ from verlcli.config.shell import Command as ShellCommand
 from verlcli.config.shell import Launch, Script, ShellFinding, Word, read_script
 from verlcli.config.verl.command import HydraLine, hydra_line, program_of
 from verlcli.config.verl.entry import Chosen, Command, choose_entry
+from verlcli.config.verl.launch_checks import launch_problems
 from verlcli.config.verl.read_script_config import OwnConfig, config_folders, own_config
 from verlcli.config.verl.run import CommandLine, ScriptFacts, Setting, Variable, VerlRun
 from verlcli.config.verl.shell_codes import OTHER, SHELL_CODES
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from verlcli.facts.verl import EntryPoint
 
 _REFERENCE = re.compile(r"\$\{[^}]*\}|\$\([^)]*\)|\$\w+|`[^`]*`|…")  # the last as findings shorten them
+# `python3 -m verl.trainer.main_ppo`, not behind a `#`.
+_ALIKE = re.compile(r"^[^#\n]*?((?:-m\s+|/)verl[./][\w./]*\bmain_\w+)", re.MULTILINE)
 _PINNED = re.compile(r"verl(?:\[[\w,-]*\])?==(?P<version>\d+(?:\.\d+)+)")
 
 
@@ -44,15 +47,23 @@ def read_script_runs(path: str, text: str, context: Context) -> tuple[list[VerlR
     runs = [run for launch in script.launches for run in reader.runs(launch)]
     findings = [finding for finding in script.findings if not _reads_alike(finding)]
     problems = [_problem_of(path, finding) for finding in findings] + reader.problems
-    if not runs and not any(problem.code in ("VRL331", "VRL332") for problem in problems):
-        problems.append(_nothing(path))
+    # Of a script that bash cannot read to its end, that is all there is to say.
+    if not runs and not script.errors and not any(problem.code in ("VRL331", "VRL332") for problem in problems):
+        problems.append(_nothing(path, text))
     return runs, problems
 
 
-def _nothing(path: str) -> Problem:
-    message = "nothing in this script starts a trainer of verl, as far as it can be followed without running it"
-    advice = "check the script that holds `python3 -m verl.trainer.main_ppo ...`"
-    return Problem("VRL330", "warning", "", message, suggestion=advice).at(Place(path, 1, 1))
+def _nothing(path: str, text: str) -> Problem:
+    found = _ALIKE.search(text)
+    if found is None:
+        message = "nothing in this script starts a trainer of verl, as far as it can be followed without running it"
+        advice = "check the script that holds `python3 -m verl.trainer.main_ppo ...`"
+        return Problem("VRL330", "warning", "", message, suggestion=advice).at(Place(path, 1, 1))
+    line = text.count("\n", 0, found.start(1)) + 1
+    message = f"line {line} looks like a launch of verl, but is not read: it is no command that this script surely runs"
+    advice = "check the launch in a script of its own"
+    column = found.start(1) - text.rfind("\n", 0, found.start(1))
+    return Problem("VRL330", "warning", "", message, suggestion=advice).at(Place(path, line, column))
 
 
 def _problem_of(path: str, finding: ShellFinding) -> Problem:
@@ -100,6 +111,7 @@ class _Reader:
         place = Place(self.path, launch.place.line, launch.place.column)
         if chosen.entry is not None:
             self.problems += [*line.problems, *(reading.problem for _, reading in readings if reading.problem)]
+            self.problems += launch_problems(self.path, launch, line, chosen)
             # A word of which nothing is known may be any override; one that is a blank is none.
             open_words = any(word.gaps and not reading.setting and not reading.problem for word, reading in readings)
             more = open_words or launch.takes_arguments
@@ -155,7 +167,7 @@ class _Reader:
         )
 
     def _remark(self, chosen: Chosen, place: Place, doubtful: bool = False) -> None:
-        severity: Severity = "note" if chosen.entry and not doubtful else "warning"
+        severity: Severity = chosen.severity or ("note" if chosen.entry and not doubtful else "warning")
         self.problems.append(Problem(chosen.code, severity, "", chosen.remark).at(place))
 
     def _is_missing(self, line: HydraLine, module: str) -> bool:

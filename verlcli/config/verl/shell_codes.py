@@ -21,6 +21,10 @@ SHELL_CODES = {
     "syntax": "VRL315",
     "sourced": "VRL316",
     "unknown_world_limit": "VRL317",
+    "bad_substitution": "VRL318",
+    "prompt": "VRL328",
+    "first_element": "VRL329",
+    "host_array": "VRL341",
 }
 OTHER = "VRL319"
 
@@ -156,11 +160,41 @@ SHELL_TEXTS = {
     Instead: give the variables defaults, so that the branches are decided
     Source: -
     """,
+    "VRL318": """VRL318: bash reads a reference of Hydra as its own, and does not run the launch.
+
+    Why: ${a.b} is a reference to another key in OmegaConf. Without single quotes bash takes it for a variable, says
+        "bad substitution", and skips the command.
+    Example: trainer.default_local_dir=/ckpt/${trainer.project_name}
+    Instead: 'trainer.default_local_dir=/ckpt/${trainer.project_name}'
+    Source: Bash manual, shell parameter expansion; OmegaConf's interpolation
+    """,
     "VRL319": """VRL319: a part of the script cannot be followed without running it.
 
     Why: values that come out of it are not known, and checks that need them are skipped.
     Example: a loop over files, or very deep nesting
     Instead: write it in a simpler way, or check this part yourself
     Source: -
+    """,
+    "VRL328": """VRL328: a prompt of the terminal was copied along with the command.
+
+    Why: bash looks for a program of that name, or writes into a file, and does not start what stands behind it.
+    Example: $ python3 -m verl.trainer.main_ppo ...
+    Instead: the command alone
+    Source: Bash manual, simple commands
+    """,
+    "VRL329": """VRL329: of an array only the first item reaches the launch.
+
+    Why: $args is the item 0 of an array to bash. All others are left out without a message. zsh passes all of them.
+    Example: args=(trainer.nnodes=2 trainer.total_epochs=1), and $args in the launch
+    Instead: "${args[@]}"
+    Source: Bash manual, arrays
+    """,
+    "VRL341": """VRL341: all host names of a job are in one element of an array.
+
+    Why: quotes keep the lines of `scontrol show hostnames` together. ${#nodes_array[@]} is 1 and ${nodes_array[1]} is
+        empty: `srun -w ""` starts the worker on any node, or a loop over the workers does not start one at all.
+    Example: nodes_array=("$nodes"), and node_i=${nodes_array[$i]} in a loop
+    Instead: nodes_array=($nodes), or mapfile -t nodes_array <<< "$nodes"
+    Source: examples/tutorial/slurm/ray_on_slurm.slurm; Bash manual, word splitting
     """,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from verlcli.config.context import NotKnown
 from verlcli.config.problems import Fix, Severity
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.legacy import moved_name
@@ -12,6 +13,8 @@ from verlcli.config.verl.near_keys import meant_key
 from verlcli.config.verl.run import Setting, VerlRun
 
 _OTHER_MEANING = ("grad_offload", "torch_dtype", "dtype")  # what is near them does more than they asked for
+_KL_COEF, _KL_LOSS_COEF = "algorithm.kl_coef", "actor_rollout_ref.actor.kl_loss_coef"
+_USE_KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"
 # These read keys that their YAML does not have.
 _LOOSE = ("generation_server", "generation", "eval", "r1_eval", "vla_ppo", "vla_sac")
 
@@ -43,7 +46,9 @@ def unknown_verdict(run: VerlRun, setting: Setting) -> Iterator[Verdict]:
         what = ": the launch stops at once"
     elif made:
         code = "VRL252" if code == "VRL240" else code
-        what = f": making a {made.rpartition('.')[2]} of {section} fails in a worker"
+        name = made.rpartition(".")[2]
+        article = "an" if name[0] in "AEIOU" else "a"
+        what = f": making {article} {name} of {section} fails in a worker"
     else:
         severity, what = "error" if run.source == "hydra" and not run.unseen else "warning", ": nothing reads it"
     yield Verdict(code, (setting.key,), f"{why}{what}", suggestion, severity, fix=advice.fix if advice else None)
@@ -130,12 +135,31 @@ def _never_there(run: VerlRun, setting: Setting) -> Iterator[_Advice]:
     added = meant is not None and not run.tree.has(meant) and run.tree.is_free_form(meant)
     if meant is None or not (added or run.tree.has(meant)):
         return
+    if setting.key == _KL_COEF:
+        yield from _coefficient(run, setting, meant)
+        return
     plus = "++" if added and run.source == "script" else ""
     why = f"verl {run.version} has no such key"
     if run.is_set(meant):
         yield _Advice("VRL240", why, f"remove it: {run.name(meant)} is set already", Fix("remove", setting.key))
     else:
         yield _Advice("VRL240", why, f"did you mean {plus}{run.name(meant)}?", _near_fix(setting, meant, plus))
+
+
+def _coefficient(run: VerlRun, setting: Setting, meant: str) -> Iterator[_Advice]:
+    """A KL coefficient of no section: which one is meant says the place where the KL goes."""
+    why = f"verl {run.version} has no such key"
+    try:
+        in_reward, in_loss = run.flag("algorithm.use_kl_in_reward"), run.flag(_USE_KL_LOSS)
+    except NotKnown:
+        in_reward = in_loss = False
+    if in_reward == in_loss:
+        both = f"{run.name(meant)} for a KL in the reward, {run.name(_KL_LOSS_COEF)} for one in the loss"
+        yield _Advice("VRL240", why, both)
+        return
+    meant = meant if in_reward else _KL_LOSS_COEF
+    fix = None if run.is_set(meant) else Fix("rename", setting.key, meant)
+    yield _Advice("VRL240", why, f"did you mean {run.name(meant)}?", fix)
 
 
 def _near_fix(setting: Setting, meant: str, plus: str) -> Fix | None:

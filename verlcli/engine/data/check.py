@@ -130,7 +130,8 @@ def _good_rows(
             raw = table.raw(index)
             if isinstance(raw, Mapping):
                 columns.update(dict.fromkeys(raw))
-                raw = {**raw, **rest, "data_source": raw.get("data_source") or _NO_SOURCE} if rest and prompt_key in raw else raw
+                if rest and prompt_key in raw:
+                    raw = {**raw, **rest, "data_source": raw.get("data_source") or _NO_SOURCE}
             row = to_row(raw, place, prompt_key)
         except ConfigError as error:
             report.bad_count += 1

@@ -103,7 +103,7 @@ _ROWS: tuple[tuple[str, Bounds], ...] = (
     ("data.max_prompt_length", _COUNT),
     ("data.max_response_length", _COUNT),
     ("data.max_length", _COUNT),
-    ("data.train_batch_size", _FROM_0),  # 0 is what fully async training asks for
+    ("data.train_batch_size", _COUNT),
     ("data.gen_batch_size", _COUNT),
     ("data.train_max_samples", _OR_OFF),
     ("data.val_max_samples", _OR_OFF),
@@ -131,7 +131,16 @@ _ROWS: tuple[tuple[str, Bounds], ...] = (
 )
 
 
+# Entry points in which a key has another range.
+_OF_ENTRY: dict[tuple[str, str], Bounds] = {
+    ("fully_async", "data.train_batch_size"): _FROM_0,  # 0: its rollouter streams prompts
+    ("fully_async", "rollout.nnodes"): _FROM_0,  # dynamic scheduling may do without nodes of its own
+}
+
+
 @cache
-def bounds(key: str) -> Bounds | None:
-    """Range of a key; None where none is known. Null is no number: check that first."""
+def bounds(key: str, entry: str = "main_ppo") -> Bounds | None:
+    """Range of a key in an entry point; None where none is known. Null is no number: check that first."""
+    if (entry, key) in _OF_ENTRY:
+        return _OF_ENTRY[entry, key]
     return next((found for pattern, found in _ROWS if fits(key, pattern)), None)

@@ -11,7 +11,6 @@ from verlcli.facts.verl.trees import DEFAULT_VERSION, VERSIONS, KeyTree, engines
 
 # The command line says it in its own words: the SFT trainer calls FSDP `engine=fsdp`.
 _ENGINE_ALIASES = {"fsdp": "dp", "fsdp2": "dp"}
-_SHIMS = {"ppo_megatron_trainer": "megatron"}  # config name that only chooses the engine
 
 
 @dataclass(frozen=True)
@@ -75,12 +74,6 @@ def modules(version: str) -> tuple[str, ...]:
     return tuple(sorted({key.partition("/")[0] for key, row in facts().modules.items() if version in row[-1]}))
 
 
-def config_names(module: str, version: str) -> tuple[str, ...]:
-    """Config names that a module of a version can be started with, sorted."""
-    found = [key.partition("/") for key, row in facts().modules.items() if version in row[-1]]
-    return tuple(sorted(config for known, _, config in found if _same(module, known)))
-
-
 def config_groups(version: str, entry: str = "main_ppo", engine: str = "dp") -> tuple[ConfigGroup, ...]:
     """Config groups of a tree with what may be chosen; empty for a tree that has none."""
     data = facts()
@@ -92,11 +85,6 @@ def config_groups(version: str, entry: str = "main_ppo", engine: str = "dp") -> 
         for name, default in found
         if default is not None
     )
-
-
-def is_engine_shim(config_name: str) -> str | None:
-    """Engine that a config name stands for, where a config group says the same since 0.8; None for others."""
-    return _SHIMS.get(config_name.removesuffix(".yaml"))
 
 
 def _same(given: str, known: str) -> bool:

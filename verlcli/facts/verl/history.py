@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from verlcli.facts.verl.choices import choices
 from verlcli.facts.verl.flips import DEFAULT_FLIPS, Flip, flips
 from verlcli.facts.verl.removals import REMOVED, SILENTLY_IGNORED, WITHOUT_EFFECT, Ignored
 from verlcli.facts.verl.renames import (
@@ -12,6 +13,7 @@ from verlcli.facts.verl.renames import (
     NEVER_EXISTED,
     RENAMES,
     SECTION_RENAMES,
+    VALUE_RENAMES,
     Rename,
 )
 from verlcli.facts.verl.trees import VERSIONS, which_versions
@@ -29,6 +31,7 @@ __all__ = [
     "Flip",
     "Ignored",
     "Rename",
+    "choice_removed",
     "flips",
     "ignored",
     "removal_reason",
@@ -91,6 +94,24 @@ def removal_reason(key: str) -> str:
     return next(
         (REMOVED[name] for count in range(len(names), 0, -1) if (name := ".".join(names[:count])) in REMOVED), ""
     )
+
+
+def choice_removed(key: str, value: str, version: str) -> tuple[str | None, str | None]:
+    """First release that lacks a choice which an older one had, and what to write instead; None for what is not known.
+
+    Such as ("0.7", "async") for `rollout.mode=sync`: the only choice that is left took its place.
+    """
+    older = VERSIONS[: VERSIONS.index(version)]
+    had = [name for name in older if (known := choices(key, name)) and value in known.values]
+    now = choices(key, version)
+    left = now.values if now else ()
+    if not had or value in left:
+        return None, None
+    gone = VERSIONS[VERSIONS.index(had[-1]) + 1]
+    successor = VALUE_RENAMES.get(key.rpartition(".")[2], {}).get(value, left[0] if len(left) == 1 else None)
+    # VERSIONS has one of most minor releases, and what its last one lacks, the first one lacked.
+    minor = gone.rpartition(".")[0]
+    return gone if not minor or had[-1].startswith(f"{minor}.") else minor, successor
 
 
 def _reached(since: str, version: str) -> bool:

@@ -125,6 +125,8 @@ NEVER_EXISTED: dict[str, str] = {
     f"{_ACTOR}.lr": f"{_ACTOR}.optim.lr",
     f"{_ACTOR}.gradient_checkpointing": f"{_A}.model.enable_gradient_checkpointing",
     f"{_ACTOR}.kl_coef": f"{_ACTOR}.kl_loss_coef",
+    f"{_ACTOR}.kl_loss_weight": f"{_ACTOR}.kl_loss_coef",
+    f"{_ACTOR}.learning_rate": f"{_ACTOR}.optim.lr",
     f"{_ACTOR}.micro_batch_size_per_gpu": f"{_ACTOR}.ppo_micro_batch_size_per_gpu",
     f"{_ACTOR}.entropy_coef": f"{_ACTOR}.entropy_coeff",
     f"{_A}.model.gradient_checkpointing": f"{_A}.model.enable_gradient_checkpointing",
@@ -132,6 +134,7 @@ NEVER_EXISTED: dict[str, str] = {
     f"{_ROLLOUT}.tensor_parallel_size": f"{_ROLLOUT}.tensor_model_parallel_size",
     f"{_ROLLOUT}.tp_size": f"{_ROLLOUT}.tensor_model_parallel_size",
     f"{_ROLLOUT}.num_generations": f"{_ROLLOUT}.n",
+    f"{_ROLLOUT}.num_return_sequences": f"{_ROLLOUT}.n",
     f"{_ROLLOUT}.max_new_tokens": "data.max_response_length",
     f"{_ROLLOUT}.max_tokens": "data.max_response_length",
     f"{_ROLLOUT}.micro_batch_size_per_gpu": f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu",
@@ -140,11 +143,16 @@ NEVER_EXISTED: dict[str, str] = {
     "algorithm.name": "algorithm.adv_estimator",
     "data.batch_size_per_step": "data.train_batch_size",
     "trainer.gpus_per_node": "trainer.n_gpus_per_node",
+    "trainer.n_gpus": "trainer.n_gpus_per_node",
     "trainer.output_dir": "trainer.default_local_dir",
     "trainer.max_steps": "trainer.total_training_steps",
     "trainer.num_epochs": "trainer.total_epochs",
     "trainer.eval_freq": "trainer.test_freq",
     "trainer.val_freq": "trainer.test_freq",
+}
+# Values of a key, by its last name, that another one took the place of.
+VALUE_RENAMES: dict[str, dict[str, str]] = {
+    "load_format": dict.fromkeys(("dummy_dtensor", "dummy_megatron", "dummy_hf"), "dummy"),
 }
 # Modules that moved -> the new module and the first release that has it.
 MODULE_RENAMES: dict[str, tuple[str, str]] = {

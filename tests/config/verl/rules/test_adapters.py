@@ -120,3 +120,33 @@ def test_rates_of_full_fine_tuning(problems_of: ProblemsOf) -> None:
     assert f"{RATE}=1e-06 (verl's default)" in found.message
     assert of("VRL217", problems_of(f"{RANK}=32", f"{RATE}=3e-6")) == []
     assert of("VRL217", problems_of(f"{RATE}=1e-6")) == []
+
+
+ADAPTER = f"{MODEL}.lora_adapter_path"
+
+
+def test_the_path_of_an_adapter_without_a_rank(problems_of: ProblemsOf) -> None:
+    (found,) = of("VRL216", problems_of(f"{ADAPTER}=/models/a"))
+    assert (found.severity, found.path, found.line) == ("error", ADAPTER, FIRST)
+    assert f"not loaded while {RANK}=0 (verl's default)" in found.message
+    assert found.suggestion == f"set {RANK} to the rank in its adapter_config.json"
+
+
+@pytest.mark.parametrize("overrides", [(f"{ADAPTER}=/a", f"{RANK}=16"), (f"{ADAPTER}=null",), ()])
+def test_adapters_that_are_loaded(problems_of: ProblemsOf, overrides: tuple[str, ...]) -> None:
+    assert of("VRL216", problems_of(*overrides)) == []
+
+
+def test_older_trainers_load_an_adapter_by_its_path(problems_of: ProblemsOf) -> None:
+    found = problems_of(f"{ADAPTER}=/models/a", SUMMON, version="0.7.1")
+    assert of("VRL216", found) == []
+    assert [problem.severity for problem in of("VRL215", found)] == ["error"]
+
+
+def test_sglang_learned_to_serve_adapters(problems_of: ProblemsOf) -> None:
+    name = f"{ROLLOUT}.name"
+    (found,) = of("VRL217", problems_of(f"{name}=sglang", f"{RANK}=32", FAST, version="0.7.1"))
+    assert (found.severity, found.path, found.line) == ("warning", name, FIRST)
+    assert found.suggestion == f"set {name}=vllm"
+    assert of("VRL217", problems_of(f"{name}=sglang", f"{RANK}=32", FAST, MERGE, version="0.7.1")) == []
+    assert of("VRL217", problems_of(f"{name}=sglang", f"{RANK}=32", FAST)) == []

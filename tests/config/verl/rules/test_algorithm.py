@@ -159,6 +159,8 @@ def test_programs_that_train_nothing_need_no_critic(run_of: Callable[..., VerlRu
     ("code", "overrides"),
     [
         ("VRL278", ["actor_rollout_ref.actor.clip_ratio_low=0.3"]),
+        ("VRL278", ["actor_rollout_ref.actor.clip_ratio=0.3"]),
+        ("VRL244", ["critic.model.path=/models/qwen"]),
         ("VRL225", ["data.train_files=/nope.parquet"]),
         ("VRL247", ["reward.custom_reward_function.path=/nope.py"]),
     ],

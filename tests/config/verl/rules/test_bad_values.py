@@ -10,7 +10,7 @@ import pytest
 
 from verlcli.config.context import DataFacts, NotKnown
 from verlcli.config.problems import Place
-from verlcli.config.verl.rules import VERL_RULES, VerlRule
+from verlcli.config.verl.rules import VERL_RULES, VerlRule, _advice
 from verlcli.config.verl.run import UNKNOWN, Setting, VerlRun
 
 RunOf = Callable[..., VerlRun]
@@ -61,7 +61,10 @@ def _asked(rule: VerlRule, run: VerlRun) -> list[str]:
         (AHEAD[3], "0.7.1", "fully_async", "dp"),
     ],
 )
-def test_odd_values(run_of: RunOf, ahead: tuple[str, ...], version: str, entry: str, engine: str) -> None:
+def test_odd_values(
+    run_of: RunOf, monkeypatch: pytest.MonkeyPatch, ahead: tuple[str, ...], version: str, entry: str, engine: str
+) -> None:
+    monkeypatch.setattr(_advice, "_TRIES", 1)  # what is advised is tested elsewhere
     cluster = "8xV100-32G,cpus=8,ram=64G,disk=100G"
     run = run_of(*ahead, version=version, entry=entry, engine=engine, cluster=cluster, data=DATA)
     place, tried = Place("run.sh", 99, 1), 0

@@ -31,7 +31,7 @@ def test_mini_batches_that_leave_a_rest(problems_of: ProblemsOf, more: tuple[str
     (found,) = of("VRL206", problems_of(f"{MINI}=12", ONE, *more))
     assert (found.severity, found.path, found.line) == ("error", MINI, FIRST)
     assert "12 prompts × n=1 is 12 sequences; over 8 data-parallel ranks 4 are left" in found.message
-    assert found.suggestion == f"set {MINI} to 8 or 16"
+    assert found.suggestion == (f"set {MINI} to 8 or 16" if more else f"set {MINI}=8 and {MICRO}=1")
     assert [other.path for other in found.related] == [N]
 
 
@@ -82,13 +82,13 @@ def test_a_critic_of_its_own(problems_of: ProblemsOf) -> None:
     assert [problem.path for problem in found] == ["critic.ppo_mini_batch_size"]
 
 
-@pytest.mark.parametrize(("version", "good"), [("0.6.1", "96 or 104"), ("0.9.1", "96 or 128")])
+@pytest.mark.parametrize(("version", "good"), [("0.6.1", "96 or 128"), ("0.9.1", "96 or 128")])
 def test_steps_that_leave_a_rest(problems_of: ProblemsOf, version: str, good: str) -> None:
     overrides = (f"{BATCH}=100", f"{MINI}=32", ONE)
     (found,) = of("VRL206", problems_of(*overrides, version=version))
     assert (found.severity, found.path, found.line) == ("error", BATCH, FIRST)
     assert "is 100 sequences, handed out in groups of 8: 4 are left" in found.message
-    assert found.suggestion == f"set {BATCH} to {good}"  # 0.9 would fill 104 up to 128
+    assert found.suggestion == f"set {BATCH} to {good}"  # whole mini-batches
 
 
 def test_megatron_steps_count_micro_batches(problems_of: ProblemsOf) -> None:
@@ -132,3 +132,12 @@ def test_fully_async_counts_no_step(problems_of: ProblemsOf) -> None:
 
 def test_gpus_known_at_run_time_only(problems_of: ProblemsOf) -> None:
     assert of("VRL206", problems_of("trainer.n_gpus_per_node=${oc.env:GPUS}", f"{MINI}=12", ONE)) == []
+
+
+def test_step_and_mini_batch_are_advised_together(problems_of: ProblemsOf) -> None:
+    overrides = ("trainer.n_gpus_per_node=7", f"{ROLLOUT}.tensor_model_parallel_size=1", f"{BATCH}=256", f"{MINI}=256")
+    found = of("VRL206", problems_of(*overrides))
+    assert {problem.path for problem in found} == {BATCH, MINI}
+    assert {problem.suggestion for problem in found} == {f"set {BATCH}=259 and {MINI}=259"}
+    both = problems_of(*overrides, f"{BATCH}=259", f"{MINI}=259")
+    assert [problem.code for problem in both if problem.severity != "note"] == []

@@ -158,3 +158,39 @@ def test_megatron_without_its_bridge(problems_of: ProblemsOf) -> None:
     assert problem.fix.to is True
     assert of("VRL238", problems_of(off, engine="megatron", version="0.7.1")) == []
     assert of("VRL238", problems_of(engine="megatron")) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ('{"FSDP_version": 2, "world_size": 8}', ["warning"]),
+        ('{"FSDP_version": 1, "world_size": 8}', []),
+        ('{"FSDP_version": 1, "world_size": 4}', ["error"]),
+        ('{"FSDP_version": "x"}', []),
+        ("[1]", []),
+        ("{", []),
+    ],
+)
+def test_what_a_checkpoint_says_of_itself(
+    problems_of: ProblemsOf, tmp_path: Path, said: str, expected: list[str]
+) -> None:
+    step = tmp_path / "global_step_5"
+    (step / "actor").mkdir(parents=True)
+    (step / "actor" / "fsdp_config.json").write_text(said)
+    found = of("VRL230", problems_of("trainer.resume_mode=resume_path", f"trainer.resume_from_path={step}"))
+    assert [problem.severity for problem in found] == expected
+    if expected == ["warning"]:
+        assert "which fsdp2 saved, with actor_rollout_ref.actor.strategy='fsdp'" in found[0].message
+        assert found[0].suggestion is not None
+        assert "actor_rollout_ref.actor.strategy=fsdp2" in found[0].suggestion
+
+
+def test_advice_for_a_config_of_ours_names_its_own_values(run_of: Callable[..., VerlRun], tmp_path: Path) -> None:
+    ours = replace(run_of(), source="config", names={"trainer.save_freq": "trainer.save_freq"})
+    (problem,) = of("VRL277", list(check_rules(ours)))
+    assert problem.suggestion == "set trainer.save_freq: 20, or 0 to save at the end alone"
+    (problem,) = of("VRL277", list(check_rules(run_of())))
+    assert problem.suggestion == "set trainer.save_freq=20, or -1 to say that this is meant"
+    resumed = run_of(saved(tmp_path, 8), "trainer.nnodes=2")
+    (problem,) = of("VRL230", list(check_rules(replace(resumed, source="config"))))
+    assert (problem.suggestion or "").endswith(": never")

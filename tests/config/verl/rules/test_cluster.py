@@ -49,7 +49,7 @@ def test_fewer_gpus_would_do(problems_of: ProblemsOf) -> None:
 def test_cpus_of_the_cluster(problems_of: ProblemsOf) -> None:
     (found,) = of("VRL222", problems_of(cluster="8xA100-80G,cpus=16"))
     assert "the cluster's nodes have 16" in found.message
-    assert of("VRL222", problems_of(cluster="8xA100-80G,cpus=24")) == []
+    assert of("VRL222", problems_of(cluster="8xA100-80G,cpus=26")) == []
     assert of("VRL222", problems_of(f"{CPUS}=64", cluster="8xA100-80G,cpus=16")) == []
 
 
@@ -57,6 +57,9 @@ def test_cpus_of_a_slurm_job(problems_of: ProblemsOf) -> None:
     (found,) = of("VRL222", problems_of(directives=asked(cpus_per_task="16")))
     assert "#SBATCH --cpus-per-task=16" in found.message
     assert of("VRL222", problems_of(directives=asked(cpus_per_task="64"))) == []
+    (found,) = of("VRL222", problems_of(directives=asked(cpus_per_gpu="2", gres="gpu:8,nvme:1")))
+    assert "#SBATCH --cpus-per-gpu=2 gives 16" in found.message
+    assert of("VRL222", problems_of(directives=asked(cpus_per_gpu="4", gres="gpu:8"))) == []
     several = asked(cpus_per_task="16", ntasks_per_node="8")
     assert of("VRL222", problems_of(directives=several)) == []
 
@@ -107,3 +110,26 @@ def test_clusters_that_do(problems_of: ProblemsOf, overrides: tuple[str, ...]) -
 
 def test_clusters_nobody_named(problems_of: ProblemsOf) -> None:
     assert unchecked("VRL223", problems_of()) != []
+
+
+def test_no_cpu_beside_the_workers(problems_of: ProblemsOf) -> None:
+    (found,) = of("VRL222", problems_of("ray_kwargs.ray_init.num_cpus=24"))
+    assert (found.severity, found.path, found.line) == ("warning", "ray_kwargs.ray_init.num_cpus", FIRST)
+    assert "reserve all 24 CPUs" in found.message
+    assert found.suggestion == "give it 26 or more"
+    assert of("VRL222", problems_of("ray_kwargs.ray_init.num_cpus=26")) == []
+
+
+def test_npus_are_no_cards_of_a_cluster(problems_of: ProblemsOf) -> None:
+    npu, offload = "trainer.device=npu", "actor_rollout_ref.actor.fsdp_config.param_offload=True"
+    assert [problem.message for problem in problems_of(npu, offload) if "cluster" in problem.message] == []
+    on_old_cards = problems_of(npu, cluster="4xV100-32G,cpus=4,ram=8G")
+    assert {problem.code for problem in on_old_cards} & {"VRL214", "VRL220", "VRL222", "VRL223", "VRL235"} == set()
+
+
+def test_what_needs_the_same_fact_is_one_note(problems_of: ProblemsOf) -> None:
+    notes = [problem for problem in problems_of() if problem.unchecked]
+    assert [(problem.code, problem.message.partition(": add")[0]) for problem in notes] == [
+        ("VRL211", "not checked: needs the cluster")
+    ]
+    assert notes[0].message.endswith("(VRL211, VRL214, VRL222, VRL223)")

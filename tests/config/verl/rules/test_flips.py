@@ -38,5 +38,27 @@ def test_a_launch_of_today_and_one_checked_for_its_own_version_hear_nothing(prob
 
 
 def test_flips_of_megatron_are_its_own(problems_of: Problems) -> None:
-    assert "megatron.use_mbridge" not in said(problems_of(OLD))
-    assert "megatron.use_mbridge" in said(problems_of(OLD, engine="megatron"))
+    key = "actor_rollout_ref.ref.megatron.param_offload"
+    use_kl = "actor_rollout_ref.actor.use_kl_loss=True"
+    assert key not in said(problems_of(OLD, use_kl))
+    assert key in said(problems_of(OLD, use_kl, engine="megatron"))
+    assert key not in said(problems_of(OLD, engine="megatron"))
+
+
+def test_what_cannot_be_set_back_is_left_out(problems_of: Problems) -> None:
+    message = said(problems_of(OLD, engine="megatron"))
+    for key in ("rollout.mode", "data.return_raw_chat", "megatron.use_mbridge", "filter_groups", "critic."):
+        assert key not in message
+    assert "before null" not in message
+    on = ("algorithm.filter_groups.enable=True", "critic.enable=True")
+    message = said(problems_of(OLD, *on))
+    assert "algorithm.filter_groups.metric" in message
+    assert "critic.model.use_remove_padding is true since 0.8.0, before false" in message
+
+
+def test_the_advice_names_what_can_be_set_back(problems_of: Problems) -> None:
+    (found,) = (p for p in problems_of(OLD, "algorithm.filter_groups.enable=True") if p.code == "VRL265")
+    assert found.suggestion is not None
+    assert "actor_rollout_ref.rollout.max_num_seqs=1024" in found.suggestion
+    assert "trainer.use_v1=false" in found.suggestion
+    assert "filter_groups" not in found.suggestion

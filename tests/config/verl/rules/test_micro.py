@@ -47,7 +47,8 @@ def test_no_size_at_all(problems_of: ProblemsOf) -> None:
         f"{REF}.log_prob_micro_batch_size_per_gpu",
     ]
     assert {(problem.severity, problem.line) for problem in found} == {("error", 1)}
-    assert found[0].suggestion == f"add {ACTOR}.ppo_micro_batch_size_per_gpu=1 or more, or {DYNAMIC}=True"
+    assert found[0].suggestion == f"write 1 or more here, or {DYNAMIC}=True"
+    assert found[0].message == "not set: how many sequences a GPU takes at once"
 
 
 def test_a_critic_needs_one_too(problems_of: ProblemsOf) -> None:
@@ -83,3 +84,10 @@ def test_a_size_for_all_gpus(problems_of: ProblemsOf) -> None:
     assert "is no longer read by the workers" in found.message
     assert found.suggestion == f"write {ACTOR}.ppo_micro_batch_size_per_gpu, in sequences per GPU, instead"
     assert of("VRL210", problems_of(*NAMED, *sizes, bare=True, version="0.6.1")) == []
+
+
+def test_a_size_that_is_missed_at_the_flag(problems_of: ProblemsOf) -> None:
+    found = of("VRL210", problems_of(*NAMED, f"{DYNAMIC}=False", bare=True))
+    assert {problem.path for problem in found} == {DYNAMIC}
+    message = f"{ACTOR}.ppo_micro_batch_size_per_gpu is not set: how many sequences a GPU takes at once"
+    assert found[0].message == message

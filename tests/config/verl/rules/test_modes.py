@@ -135,3 +135,28 @@ def test_replayed_routes_need_their_pass(problems_of: ProblemsOf) -> None:
     assert of("VRL249", problems_of(replay, bypass, **more)) == [("error", bypass[:-5], FIRST + 1)]
     assert of("VRL249", problems_of(replay, **more)) == []
     assert of("VRL249", problems_of(replay.replace("R2", "R3"), bypass, **more)) == []
+
+
+BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
+
+
+@pytest.mark.parametrize("entry", ["fully_async", "one_step_off"])
+def test_weights_that_do_not_leave_the_process(problems_of: ProblemsOf, entry: str) -> None:
+    found = [p for p in problems_of(f"{BACKEND}=naive", entry=entry) if p.path == BACKEND]
+    assert [(p.code, p.severity, p.line) for p in found] == [("VRL234", "error", FIRST)]
+    assert found[0].suggestion == f"set {BACKEND}=nccl"
+    assert found[0].fix is not None
+    assert found[0].fix.to == "nccl"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "entry"),
+    [
+        ((), "fully_async"),
+        ((f"{BACKEND}=nixl",), "one_step_off"),
+        ((f"{BACKEND}=naive",), "main_ppo"),
+        ((f"{BACKEND}=naive", "rollout.nnodes=0"), "fully_async"),
+    ],
+)
+def test_weights_that_arrive(problems_of: ProblemsOf, overrides: tuple[str, ...], entry: str) -> None:
+    assert [p for p in problems_of(*overrides, entry=entry) if p.path == BACKEND] == []

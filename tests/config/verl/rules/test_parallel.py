@@ -155,3 +155,33 @@ def test_heads_of_a_model_elsewhere(problems_of: ProblemsOf) -> None:
     (message,) = unchecked("VRL203", problems_of(f"{PATH}=/models/own-7b"))
     assert "needs the config.json of /models/own-7b" in message
     assert unchecked("VRL203", problems_of(f"{PATH}=/models/own-7b", f"{TP}=1")) == []
+
+
+SEPARATE = (
+    "trainer.v1.trainer_mode=separate_async",
+    f"{ROLLOUT}.nnodes=1",
+    f"{ROLLOUT}.n_gpus_per_node=4",
+    f"{TP}=4",
+)
+
+
+def test_engines_beside_the_trainer_fill_both_pools(problems_of: ProblemsOf) -> None:
+    assert of("VRL201", problems_of(*SEPARATE)) == []
+    (found,) = of("VRL201", problems_of(*SEPARATE, f"{GPUS}=6"))
+    assert (found.severity, found.path, found.line) == ("error", TP, FIRST + 3)
+    assert "which does not divide 6" in found.message
+    assert found.suggestion == f"set {TP} to 1 or 2"
+
+
+def test_only_own_gpus_are_filled_without_the_hybrid_engine(problems_of: ProblemsOf) -> None:
+    overrides = (*SEPARATE, f"{GPUS}=6", "actor_rollout_ref.hybrid_engine=False")
+    assert of("VRL201", problems_of(*overrides)) == []
+    # 0.9.0 does not look at it.
+    assert [found.severity for found in of("VRL201", problems_of(*overrides, version="0.9.0"))] == ["error"]
+
+
+def test_nodes_of_engines_of_their_own(problems_of: ProblemsOf) -> None:
+    apart = (*SEPARATE[:1], f"{ROLLOUT}.nnodes=4", f"{ROLLOUT}.n_gpus_per_node=6", f"{TP}=4")
+    (found,) = of("VRL202", problems_of(*apart))
+    assert "of 4 GPUs does not fit onto nodes of 6" in found.message
+    assert of("VRL202", problems_of(*apart[:2], f"{ROLLOUT}.n_gpus_per_node=8", f"{TP}=4")) == []

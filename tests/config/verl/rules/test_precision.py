@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from verlcli.config.problems import Problem
+from verlcli.config.verl.check import check_rules
+from verlcli.config.verl.run import VerlRun
 
 ProblemsOf = Callable[..., list[Problem]]
 FIRST = 10
@@ -139,3 +142,14 @@ def test_logits_of_a_model_that_is_not_known(problems_of: ProblemsOf) -> None:
     found = problems_of(*DYNAMIC, "actor_rollout_ref.model.path=me/mine", cluster="8xA100-80G")
     assert of("VRL243", found) == []
     assert "VRL243" in unchecked(found)
+
+
+def test_a_config_of_ours_takes_no_plus(run_of: Callable[..., VerlRun]) -> None:
+    script = run_of(cluster="8xV100-32G")
+    config = replace(script, source="config")
+    advice = [
+        next(p.suggestion or "" for p in check_rules(run) if "attn_implementation" in (p.suggestion or ""))
+        for run in (script, config)
+    ]
+    assert advice[0].startswith("set ++actor_rollout_ref.model.override_config.attn_implementation=sdpa")
+    assert advice[1].startswith("set verl.actor_rollout_ref.model.override_config.attn_implementation: sdpa")

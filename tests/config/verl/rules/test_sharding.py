@@ -127,3 +127,32 @@ def test_versions_that_packed_on_demand(problems_of: ProblemsOf) -> None:
     (found,) = of("VRL205", problems_of(f"{OLD_SP}=2", version="0.6.1"))  # use_remove_padding was off by default
     assert found.line == FIRST
     assert "(verl's default)" in found.message
+
+
+def test_copies_that_leave_gpus(problems_of: ProblemsOf) -> None:
+    key = "actor_rollout_ref.actor.fsdp_config.fsdp_size"
+    (found,) = of("VRL204", problems_of(f"{key}=3"))
+    assert (found.severity, found.path, found.line) == ("error", key, FIRST)
+    assert "2 copies of 3 GPUs and leaves 2 of 8" in found.message
+    assert found.suggestion == "set it to -1 for one copy of all, or to 1, 2 or 4"
+    (found,) = of("VRL204", problems_of("critic.fsdp.fsdp_size=5", "critic.enable=True"))
+    assert found.path == "critic.fsdp.fsdp_size"
+
+
+@pytest.mark.parametrize("size", [-1, 1, 2, 4, 8, 16])
+def test_copies_that_fill_the_gpus(problems_of: ProblemsOf, size: int) -> None:
+    assert of("VRL204", problems_of(f"actor_rollout_ref.actor.fsdp_config.fsdp_size={size}")) == []
+
+
+def test_copies_of_a_role_that_is_not_trained(problems_of: ProblemsOf) -> None:
+    assert of("VRL204", problems_of("critic.fsdp.fsdp_size=5")) == []
+
+
+def test_virtual_stages(problems_of: ProblemsOf) -> None:
+    root = "actor_rollout_ref.actor.megatron"
+    virtual, pipeline = f"{root}.virtual_pipeline_model_parallel_size", f"{root}.pipeline_model_parallel_size"
+    (found,) = of("VRL204", problems_of(f"{virtual}=2", engine="megatron"))
+    assert (found.severity, found.path, found.line) == ("error", virtual, FIRST)
+    assert f"{pipeline}=1 (verl's default)" in found.message
+    assert of("VRL204", problems_of(f"{virtual}=2", f"{pipeline}=2", engine="megatron")) == []
+    assert of("VRL204", problems_of(f"{virtual}=null", engine="megatron")) == []

@@ -23,7 +23,7 @@ def test_a_step_smaller_than_one_update(problems_of: ProblemsOf, version: str) -
     (found,) = of("VRL207", problems_of(f"{BATCH}=64", version=version))
     assert (found.severity, found.path, found.line) == ("error", BATCH, FIRST)
     assert found.message == "the step has 64 prompts, less than one mini-batch of 256"
-    assert found.suggestion == f"set {MINI} to 16, 32 or 64"
+    assert found.suggestion == f"set {MINI} to 32 or 64"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_much_filling_up(problems_of: ProblemsOf) -> None:
     (found,) = of("VRL207", problems_of(f"{BATCH}=96", f"{MINI}=64", DYNAMIC))
     assert (found.severity, found.path, found.line) == ("warning", MINI, FIRST + 1)
     assert "a step of 768 sequences is filled up with 256 dummies to 1024 (25%)" in found.message
-    assert found.suggestion == f"set {MINI} to 32 or 48"
+    assert found.suggestion == f"set {MINI} to 48 or 96"
 
 
 @pytest.mark.parametrize(

@@ -137,3 +137,12 @@ def test_older_rollouts_assert_it(problems_of: ProblemsOf) -> None:
     assert "40960 tokens, more than the model's 32768 positions" in found.message
     assert of("VRL211", problems_of(*overrides, f"{ROLLOUT}.mode=async", version="0.6.1")) == []
     assert of("VRL211", problems_of(f"{RESPONSE}=30000", version="0.6.1")) == []
+
+
+def test_a_stretched_model_says_its_positions_in_the_launch(problems_of: ProblemsOf) -> None:
+    context = "actor_rollout_ref.rollout.max_model_len"
+    positions = "actor_rollout_ref.model.override_config.max_position_embeddings"
+    launch = ("data.max_prompt_length=20000", "data.max_response_length=20000", f"{context}=40000")
+    found = [problem for problem in of("VRL211", problems_of(*launch)) if problem.path == context]
+    assert [f"with YaRN (rope_scaling), set ++{positions}=40000" in (p.suggestion or "") for p in found] == [True]
+    assert of("VRL211", problems_of(*launch, f"++{positions}=40000")) == []

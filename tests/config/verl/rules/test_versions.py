@@ -84,18 +84,27 @@ def test_packages_that_suit(problems_of: ProblemsOf, packages: str) -> None:
         ("pip install vllm==0.8.4", "warning", "vllm==0.24"),
         ("pip3 install -U 'transformers==5.6.0'", "error", "!=5.6.0"),
         ("uv pip install ray==2.40.0 numpy", "error", ">=2.41"),
+        ("pip install 'numpy<2'", "error", "numpy>=2"),
+        ("pip install 'numpy<=1.26,>=1.20'", "error", "numpy>=2"),
+        ("pip install 'vllm>=0.30'", "warning", "vllm==0.24"),
     ],
 )
 def test_packages_that_the_script_installs(command: str, severity: str, words: str) -> None:
     launch = "python3 -m verl.trainer.main_ppo trainer.nnodes=1\n"
     runs, _ = read_script_runs("run.sh", f"#!/bin/bash\n{command}\n{launch}", Context())
     (problem,) = [found for found in check_rules(runs[0]) if found.code == "VRL239"]
-    assert (problem.severity, problem.file, problem.line) == (severity, "run.sh", 2)
+    assert (problem.severity, problem.path, problem.file, problem.line) == (severity, "pip install", "run.sh", 2)
     assert words in (problem.suggestion or "")
 
 
 @pytest.mark.parametrize(
-    "command", ["pip install vllm==0.24.0 'numpy>=1'", "pip install -r requirements.txt", "conda activate x"]
+    "command",
+    [
+        "pip install vllm==0.24.0 'numpy>=1'",
+        "pip install 'numpy<=2.0.0' 'numpy>1,<3' 'numpy!=1.*' 'numpy<3.*'",
+        "pip install -r requirements.txt",
+        "conda activate x",
+    ],
 )
 def test_packages_that_suit_or_say_nothing(command: str) -> None:
     runs, _ = read_script_runs("run.sh", f"{command}\npython3 -m verl.trainer.main_ppo trainer.nnodes=1\n", Context())

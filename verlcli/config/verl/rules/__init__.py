@@ -22,8 +22,10 @@ from verlcli.config.verl.rules import (
     parallel,
     precision,
     prefill,
+    resume,
     reward,
     script,
+    sft,
     sharding,
     steps,
     tokens,
@@ -47,6 +49,7 @@ VERL_RULES: tuple[VerlRule, ...] = (
     *cluster.RULES,
     *algorithm.RULES,
     *checkpoint.RULES,
+    *resume.RULES,
     *data.RULES,
     *files.RULES,
     *lora.RULES,
@@ -56,6 +59,7 @@ VERL_RULES: tuple[VerlRule, ...] = (
     *script.RULES,
     *versions.RULES,
     *flips.RULES,
+    *sft.RULES,
 )
 
 _NO_RL = frozenset({"sft", "sft_legacy", "eval", "r1_eval", "generation", "generation_server"})

@@ -14,7 +14,9 @@ from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.rules._base import VerlRule
 from verlcli.config.verl.run import Setting, VerlRun
 
-_TRIES = 64  # values tried for one suggestion
+_TRIES = 32  # values tried for one suggestion
+# Rules about numbers that depend on each other; the others say the same of every value.
+_NUMBERS = frozenset(f"VRL{number}" for number in (*range(201, 225), 228, 241, 243))
 _TRYING: ContextVar[bool] = ContextVar("trying", default=False)
 Kind = tuple[str, str]  # code, first key
 
@@ -51,7 +53,7 @@ def good_values(
         run: the launch as it is.
         code: of the problem to be solved.
         key: to be set.
-        candidates: the best first; at most 64 are tried.
+        candidates: the best first; at most 32 are tried.
         most: how many are wanted; None: all that are good.
         at: first key of the problem; None: `key`.
         beside: values that are advised together with it.
@@ -77,16 +79,20 @@ def good_values(
 
 def _found(run: VerlRun) -> _Found:
     """Errors and warnings of all rules; what cannot be checked is neither."""
-    from verlcli.config.verl.rules import rules_for
-
     token = _TRYING.set(True)
     try:
-        verdicts = [verdict for rule in rules_for(run) for verdict in _verdicts(run, rule)]
+        verdicts = [verdict for rule in _rules(run) for verdict in _verdicts(run, rule)]
     finally:
         _TRYING.reset(token)
     said = [(verdict.severity, (verdict.code, verdict.keys[0])) for verdict in verdicts]
     errors = frozenset(kind for severity, kind in said if severity == "error")
     return _Found(errors, frozenset(kind for severity, kind in said if severity != "note"))
+
+
+def _rules(run: VerlRun) -> Iterator[VerlRule]:
+    from verlcli.config.verl.rules import rules_for
+
+    return (rule for rule in rules_for(run) if rule.code in _NUMBERS)
 
 
 def _verdicts(run: VerlRun, rule: VerlRule) -> Iterator[Verdict]:

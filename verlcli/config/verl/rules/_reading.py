@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -89,43 +90,22 @@ def has_own_rollout_gpus(run: VerlRun) -> bool:
     return run.tree.entry in APART or (trains_v1(run) and run.get("trainer.v1.trainer_mode") == "separate_async")
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """GPUs over which rollout engines are laid, with the keys that count its nodes and the GPUs of a node."""
-
-    nodes_key: str
-    gpus_key: str
-    nodes: int
-    per_node: int
-
-    @property
-    def gpus(self) -> int:
-        """GPUs of the pool."""
-        return self.nodes * self.per_node
-
-    @property
-    def is_trainers(self) -> bool:
-        """Whether the trainer has these GPUs, too."""
-        return self.gpus_key == GPUS
+def pool_keys(run: VerlRun) -> Iterator[tuple[str, str]]:
+    """Keys of nodes and of GPUs a node for each group of GPUs that no other shares, the trainer's first."""
+    yield NODES, GPUS
+    if has_own_rollout_gpus(run):
+        root = "rollout" if run.tree.entry in APART else ROLLOUT
+        yield f"{root}.nnodes", f"{root}.n_gpus_per_node"
+    for root in ("reward.reward_model", "reward_model"):  # the old name is still taken over
+        if run.has(f"{root}.enable_resource_pool") and run.flag(f"{root}.enable_resource_pool"):
+            yield f"{root}.nnodes", f"{root}.n_gpus_per_node"
+            return
 
 
-def rollout_pools(run: VerlRun) -> tuple[Pool, ...]:
-    """Pools of the rollout engines: their own first, the trainer's unless all of them run elsewhere.
-
-    In separate_async colocated engines run on the trainer's GPUs as well; since 0.9.1 hybrid_engine=False leaves them
-    out (verl/trainer/ppo/v1/trainer_separate_async.py).
-
-    Raises:
-        NotKnown: as `size`.
-    """
-    own = has_own_rollout_gpus(run)
-    leaves_trainer = own and (
-        run.tree.entry in APART or (at_least(run, "0.9.1") and run.get("actor_rollout_ref.hybrid_engine") is False)
-    )
-    root = "rollout" if run.tree.entry in APART else ROLLOUT
-    keys = [(f"{root}.nnodes", f"{root}.n_gpus_per_node")] if own else []
-    keys += [] if leaves_trainer else [(NODES, GPUS)]
-    return tuple(Pool(nodes, gpus, size(run, nodes), size(run, gpus)) for nodes, gpus in keys)
+def fsdp_key(run: VerlRun, role: Role, name: str) -> str:
+    """Key `name` of a role's FSDP section: the critic's has another name since 0.8."""
+    section = "fsdp_config" if role != "critic" else "fsdp" if at_least(run, "0.8") else "model.fsdp_config"
+    return f"{ROOTS[role]}.{section}.{name}"
 
 
 def sequence_parallel(run: VerlRun, role: Role) -> tuple[str, int]:
@@ -140,6 +120,16 @@ def sequence_parallel(run: VerlRun, role: Role) -> tuple[str, int]:
     if not at_least(run, "0.8") or (role != "critic" and size(run, old) > 1):
         return old, size(run, old)
     return new, size(run, new)
+
+
+def runs_on_cuda(run: VerlRun) -> bool:
+    """Whether it trains on NVIDIA's cards; what is known of GPUs and clusters says nothing about NPUs."""
+    return not run.has("trainer.device") or run.get("trainer.device") in (None, "cuda")
+
+
+def to_write(run: VerlRun, key: str) -> str:
+    """A key as it is to be written where nobody has set it: `++` adds one that verl's YAML does not list."""
+    return run.name(key) if run.source == "config" or run.has(key) else f"++{key}"
 
 
 def expect_fsdp(run: VerlRun) -> None:
@@ -223,8 +213,12 @@ def lora_rank(run: VerlRun) -> int:
 
 
 def is_adapter(run: VerlRun) -> bool:
-    """Whether a LoRA adapter is trained, and handed to the rollout engine as one instead of merged weights."""
-    return lora_rank(run) > 0 and not run.flag(f"{MODEL}.lora.merge")
+    """Whether a LoRA adapter is trained, and handed to the rollout engine as one instead of merged weights.
+
+    Both the trainer and the engine go by the rank; since 0.8 the path of an adapter alone switches nothing on.
+    """
+    by_path = run.engine == "dp" and not at_least(run, "0.8") and run.get(f"{MODEL}.lora_adapter_path") is not None
+    return (by_path or lora_rank(run) > 0) and not run.flag(f"{MODEL}.lora.merge")
 
 
 def has_ref_copy(run: VerlRun) -> bool:

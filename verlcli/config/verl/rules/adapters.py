@@ -11,6 +11,7 @@ from verlcli.config.verl.rules._reading import ACTOR, MODEL, ROLLOUT, is_adapter
 from verlcli.config.verl.run import VerlRun
 
 _FLAT, _NESTED, _MERGE = f"{MODEL}.lora_rank", f"{MODEL}.lora.rank", f"{MODEL}.lora.merge"
+_ADAPTER = f"{MODEL}.lora_adapter_path"
 _SUMMON, _FORMAT = f"{ROLLOUT}.layered_summon", f"{ROLLOUT}.load_format"
 _LARGEST_RANK = 512
 _VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # vLLM 0.8-0.10, vllm/config: LoRAConfig
@@ -82,9 +83,45 @@ def rank_stands_where_the_engine_reads(run: VerlRun) -> Iterator[Verdict]:
         (dead, read),
         f"{'Megatron' if megatron else 'FSDP'} does not read {run.name(dead)}: all weights are trained"
         + (", and the reference policy is the actor itself" if reads else ""),
-        f"write {read}={run.integer(dead)}" if reads else f"remove it; verl {run.version} has no LoRA here",
+        f"write {run.name(read)}={run.integer(dead)}" if reads else f"remove it; verl {run.version} has no LoRA here",
         fix=Fix("rename", dead, read) if reads and not run.is_set(read) else None,
     )
+
+
+@rule(versions=">=0.8", engines=("dp",))
+def adapter_is_loaded(run: VerlRun) -> Iterator[Verdict]:
+    """VRL216: the path of an adapter without a LoRA rank.
+
+    Why: since 0.8 FSDP and vLLM go by model.lora_rank alone. With a rank of 0 the adapter is not loaded and all weights
+        are trained, while the reference policy counts as "the actor without its adapter", that is, as the actor itself.
+    Example: actor_rollout_ref.model.lora_adapter_path=/models/adapter, and nothing about lora_rank
+    Instead: actor_rollout_ref.model.lora_rank=32, the rank in its adapter_config.json
+    Source: verl/workers/engine/fsdp/transformer_impl.py, verl/trainer/ppo/v1/trainer_base.py
+    """
+    if run.has(_ADAPTER) and run.text(_ADAPTER) and lora_rank(run) == 0 and not run.get(_NESTED):
+        yield Verdict(
+            "VRL216",
+            (_ADAPTER, _FLAT),
+            f"{run.name(_ADAPTER)} is not loaded while {run.shown(_FLAT)}: all weights of the base model are trained",
+            f"set {run.name(_FLAT)} to the rank in its adapter_config.json",
+        )
+
+
+@rule(versions="<0.8", engines=("dp",))
+def sglang_gets_merged_weights(run: VerlRun) -> Iterator[Verdict]:
+    """VRL217: LoRA with an SGLang rollout that does not serve adapters.
+
+    Why: before 0.8 verl hands SGLang the adapter's tensors as if they were weights of the model, so that the rollout
+        goes on with the base model. With model.lora.merge it gets whole weights; vLLM serves adapters.
+    Example: actor_rollout_ref.rollout.name=sglang actor_rollout_ref.model.lora_rank=32, with verl 0.7
+    Instead: actor_rollout_ref.rollout.name=vllm
+    Source: verl/workers/rollout/sglang_rollout/sglang_rollout.py (0.7.1)
+    """
+    name = f"{ROLLOUT}.name"
+    if run.get(name) == "sglang" and is_adapter(run):
+        message = f"{run.shown(name)} does not serve LoRA adapters in verl {run.version}"
+        merge = f", or {run.name(_MERGE)}=True" if run.has(_MERGE) else ""
+        yield Verdict("VRL217", (name, _FLAT), message, f"set {run.name(name)}=vllm{merge}", "warning")
 
 
 @rule()
@@ -126,7 +163,9 @@ def adapters_leave_vision_out(run: VerlRun) -> Iterator[Verdict]:
         return
     if run.get(f"{ROLLOUT}.name") == "vllm" and shape_at(run).vision:
         message = f"{run.shown(targets)} puts adapters on the vision tower too, which vLLM does not serve"
-        yield Verdict("VRL217", (targets, excluded, _FLAT), message, f"add {excluded}='.*visual.*'", "warning")
+        yield Verdict(
+            "VRL217", (targets, excluded, _FLAT), message, f"add {run.name(excluded)}='.*visual.*'", "warning"
+        )
 
 
 @rule()
@@ -148,6 +187,8 @@ RULES: tuple[VerlRule, ...] = (
     summoned_base_is_loaded,
     base_is_gathered_whole,
     rank_stands_where_the_engine_reads,
+    adapter_is_loaded,
+    sglang_gets_merged_weights,
     rank_fits_vllm,
     adapters_leave_vision_out,
     adapters_learn_faster,

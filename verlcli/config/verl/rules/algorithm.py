@@ -47,7 +47,7 @@ def critic_has_a_model(run: VerlRun) -> Iterator[Verdict]:
             "VRL232",
             (_CRITIC, cause),
             f"{run.shown(cause)} trains a critic, but {_CRITIC} is verl's placeholder {run.text(_CRITIC)}",
-            f"set {_CRITIC} to the actor's model, or {run.name(_ESTIMATOR)}=grpo, which trains none",
+            f"set {run.name(_CRITIC)} to the actor's model, or {run.name(_ESTIMATOR)}=grpo, which trains none",
         )
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from verlcli.config.context import NotKnown
 from verlcli.config.rules._base import Verdict
-from verlcli.config.verl.rules._advice import around, good_values
+from verlcli.config.verl.rules._advice import good_values
 from verlcli.config.verl.rules._base import VerlRule, rule
+from verlcli.config.verl.rules._batch_advice import mini_batches, steps
 from verlcli.config.verl.rules._reading import (
-    ACTOR,
     BATCH,
-    CRITIC,
     GPUS,
     NODES,
     REF,
@@ -23,68 +20,13 @@ from verlcli.config.verl.rules._reading import (
     at_least,
     data_ranks,
     divisors,
-    expect_fsdp,
     has_ref_copy,
     listed,
     nearest,
     size,
-    trains_v1,
-    uses_critic,
 )
+from verlcli.config.verl.rules._updates import ENGINES, divides_so_far, step_sequences, step_unit, updates
 from verlcli.config.verl.run import VerlRun
-
-ENGINES = ("dp", "megatron", "veomni")
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """What one optimizer step of a role works on."""
-
-    role: Role
-    mini_key: str
-    micro_key: str
-    dynamic: bool
-    prompts: int
-    samples: int
-    ranks: int
-
-    @property
-    def sequences(self) -> int:
-        """Sequences of one mini-batch over all ranks."""
-        return self.prompts * self.samples
-
-    @property
-    def sentence(self) -> str:
-        """The arithmetic up to the sequences of a mini-batch."""
-        return f"a mini-batch of {self.prompts} prompts × n={self.samples} is {self.sequences} sequences"
-
-
-def updates(run: VerlRun) -> Iterator[Update]:
-    """Updates of actor and critic; a critic that only takes the actor's values comes with it."""
-    actor = _update(run, "actor", ACTOR)
-    yield actor
-    if uses_critic(run):
-        critic = _update(run, "critic", CRITIC)
-        if (critic.prompts, critic.ranks) != (actor.prompts, actor.ranks) or run.is_set(critic.micro_key):
-            yield critic
-
-
-def _update(run: VerlRun, role: Role, root: str) -> Update:
-    mini, micro = f"{root}.ppo_mini_batch_size", f"{root}.ppo_micro_batch_size_per_gpu"
-    if not run.is_set(mini):
-        mini = f"{ACTOR}.ppo_mini_batch_size"  # which the critic follows
-    dynamic, samples = run.flag(f"{root}.use_dynamic_bsz"), size(run, SAMPLES)
-    return Update(role, mini, micro, dynamic, size(run, mini), samples, data_ranks(run, role))
-
-
-def step_prompts(run: VerlRun) -> int:
-    """Prompts of one training step; silent where no batch is counted."""
-    prompts = size(run, BATCH)
-    if run.get("trainer.v1.trainer_mode") == "separate_async":
-        prompts //= size(run, "trainer.v1.separate_async.parameter_sync_step")
-    if prompts < 1:
-        raise NotKnown
-    return prompts
 
 
 @rule(versions=">=0.8", engines=ENGINES)
@@ -105,22 +47,8 @@ def mini_batch_divides(run: VerlRun) -> Iterator[Verdict]:
                 "VRL206",
                 (update.mini_key, SAMPLES, GPUS, NODES),
                 f"{update.sentence}; over {update.ranks} data-parallel ranks {rest} are left",
-                f"set {_mini_batches(run, update)}",
+                f"set {mini_batches(run, update)}",
             )
-
-
-def _mini_batches(run: VerlRun, update: Update) -> str:
-    """Mini-batches that divide over the ranks, those that also make up the step first; with a step that does, too."""
-    step, key = update.ranks // math.gcd(update.ranks, update.samples), update.mini_key
-    batch = _good_steps(run)[:1]
-    prompts = batch[0] if batch else size(run, BATCH) if run.get(BATCH) else 0
-    beside = {BATCH: batch[0]} if batch else {}
-    near = around(update.prompts, step)
-    likely = sorted(near, key=lambda mini: bool(prompts % mini)) if prompts else near
-    good = good_values(run, "VRL206", key, likely, 2, beside=beside)
-    if batch and good and not good_values(run, "VRL206", key, good[:1]):
-        return f"{run.name(BATCH)}={batch[0]} and {run.name(key)}={good[0]}"
-    return f"{run.name(key)} to {listed(sorted(good)) or nearest(update.prompts, step)}"
 
 
 @rule(engines=ENGINES)
@@ -166,37 +94,16 @@ def step_divides(run: VerlRun) -> Iterator[Verdict]:
     """
     if run.tree.entry == "fully_async" or run.get(BATCH) == 0:
         return
-    prompts, samples, unit = size(run, BATCH), size(run, SAMPLES), _unit(run)
+    prompts, samples, unit = size(run, BATCH), size(run, SAMPLES), step_unit(run)
     rest = prompts * samples % unit
     if rest:
-        good = listed(sorted(_good_steps(run))) or nearest(prompts, unit // math.gcd(unit, samples))
         yield Verdict(
             "VRL206",
             (BATCH, SAMPLES, GPUS, NODES),
             f"{prompts} prompts × n={samples} is {prompts * samples} sequences, handed out in groups of {unit}:"
             f" {rest} are left",
-            f"set {run.name(BATCH)} to {good}",
+            f"set {steps(run, unit // math.gcd(unit, samples))}",
         )
-
-
-def _good_steps(run: VerlRun) -> list[int]:
-    """Prompts of a step near the wanted ones that divide over the GPUs; empty when those do, or no step is counted."""
-    if run.tree.entry == "fully_async" or run.get(BATCH) == 0:
-        return []
-    prompts, samples, unit = size(run, BATCH), size(run, SAMPLES), _unit(run)
-    near = around(prompts, unit // math.gcd(unit, samples)) if prompts * samples % unit else []
-    return good_values(run, "VRL206", BATCH, near, 2) if near else []
-
-
-def _unit(run: VerlRun) -> int:
-    """Sequences by which a step must divide."""
-    if run.flag(f"{ACTOR}.use_dynamic_bsz"):
-        return 1 if trains_v1(run) else data_ranks(run, "actor")
-    if run.engine == "dp":
-        expect_fsdp(run)
-    if run.engine != "megatron":
-        return run.gpus
-    return data_ranks(run, "actor") * size(run, f"{ACTOR}.ppo_micro_batch_size_per_gpu")
 
 
 @rule(versions=">=0.8", engines=ENGINES, entries=("main_ppo", "one_step_off"))
@@ -232,27 +139,6 @@ def log_prob_batch_divides(run: VerlRun) -> Iterator[Verdict]:
                 " divide that",
                 f"set it to {listed([number for number in divisors(share) if number <= micro][-3:])}",
             )
-
-
-def divides_so_far(run: VerlRun) -> bool:
-    """Whether step and mini-batches divide over the ranks, so that what follows from them can be judged."""
-    step = size(run, BATCH) * size(run, SAMPLES)
-    return step % _unit(run) == 0 and not any(update.sequences % update.ranks for update in updates(run))
-
-
-def step_sequences(run: VerlRun) -> int:
-    """Sequences of a step, filled up as the trainer of 0.9 does it."""
-    sequences = step_prompts(run) * size(run, SAMPLES)
-    unit = filled_to(run) if trains_v1(run) else 1
-    return math.ceil(sequences / unit) * unit
-
-
-def filled_to(run: VerlRun) -> int:
-    """The trainer of 0.9 fills a step up to a multiple of this many sequences."""
-    unit = data_ranks(run, "actor")
-    for update in updates(run):
-        unit = math.lcm(unit, update.sequences)
-    return unit
 
 
 RULES: tuple[VerlRule, ...] = (

@@ -1,13 +1,10 @@
-"""Rules about checkpoints: what is saved, how much room it takes, and whether a run can go on from it."""
+"""Rules about checkpoints: what is saved, how much room it takes, and what engines need to write them."""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterator
 
-from verlcli.config.context import NotKnown
-from verlcli.config.problems import Fix, Severity
+from verlcli.config.problems import Fix
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import lora_rank
@@ -16,9 +13,6 @@ from verlcli.config.verl.run import VerlRun
 _ACTOR = "actor_rollout_ref.actor"
 _ASYNC, _CONTENTS = f"{_ACTOR}.checkpoint.async_save", f"{_ACTOR}.checkpoint.save_contents"
 _FREQ, _STEPS, _KEEP = "trainer.save_freq", "trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep"
-_MODE, _FROM, _FOLDER = "trainer.resume_mode", "trainer.resume_from_path", "trainer.default_local_dir"
-_STEP_NAME = "global_step_"
-_RANK_FILE = re.compile(r"model_world_size_(\d+)_rank_0\.pt")
 _BYTES = {"model": 4, "optimizer": 8, "hf_model": 2}  # a parameter: fp32 weights, two Adam moments, bf16 export
 _GIB = 2**30
 _DTYPE = f"{_ACTOR}.fsdp_config.model_dtype"
@@ -45,83 +39,6 @@ def saves_can_be_found_again(run: VerlRun) -> Iterator[Verdict]:
             "error" if saves else "warning",
             fix=Fix("set", _ASYNC, False),
         )
-
-
-@rule()
-def resume_path_is_a_step(run: VerlRun) -> Iterator[Verdict]:
-    """VRL230: the checkpoint to go on from is not named as verl needs it, or was saved on other ranks.
-
-    Why: resume_mode=resume_path asserts a resume_from_path with global_step_N in it, after the models are loaded. With
-        any other mode the path is not read. FSDP saves one file a rank, and another number of GPUs does not find them.
-    Example: trainer.resume_mode=resume_path trainer.resume_from_path=checkpoints/last
-    Instead: trainer.resume_from_path=checkpoints/my_project/my_run/global_step_100
-    Source: verl/trainer/ppo/v1/trainer_base.py, verl/trainer/ppo/ray_trainer.py
-    """
-    if not run.has(_MODE):
-        return
-    mode, path = run.text(_MODE), run.text(_FROM)
-    if mode != "resume_path":
-        if path:
-            advice = f"set {run.name(_MODE)}=resume_path, or remove the path"
-            severity: Severity = "warning" if _STEP_NAME in path else "note"
-            yield Verdict("VRL230", (_FROM, _MODE), f"not read while {run.shown(_MODE)}", advice, severity)
-    elif not path:
-        advice = f"set {_FROM} to a folder {_STEP_NAME}N"
-        yield Verdict("VRL230", (_MODE, _FROM), f"{run.shown(_MODE)}, but {_FROM} is not set", advice)
-    elif _STEP_NAME not in path:
-        advice = f"name the folder of a step: .../{_STEP_NAME}100"
-        yield Verdict("VRL230", (_FROM, _MODE), f"'{path}' names no step: it has no {_STEP_NAME}N in it", advice)
-    elif os.path.isabs(path) and not os.path.isdir(path):
-        yield Verdict("VRL230", (_FROM, _MODE), f"no such checkpoint here: {path}", "correct the path", "warning")
-
-
-@rule(engines=("dp",))
-def resumed_ranks_are_the_same(run: VerlRun) -> Iterator[Verdict]:
-    """VRL230: the checkpoint that the run goes on from was saved on another number of GPUs.
-
-    Why: FSDP saves one file a rank and looks for those of its own world size: with another one it stops with
-        FileNotFoundError for model_world_size_N_rank_0.pt.
-    Example: trainer.nnodes=2 with 8 GPUs each, and a default_local_dir with a checkpoint of 8 ranks
-    Instead: trainer.nnodes=1, or trainer.resume_mode=disable
-    Source: verl/utils/checkpoint/fsdp_checkpoint_manager.py; verl issue 2265
-    """
-    found = _checkpoint_of(run)
-    if found is None:
-        return
-    folder, key = found
-    saved = _ranks_saved(os.path.join(folder, "actor"))
-    if saved is not None and saved != run.gpus:
-        yield Verdict(
-            "VRL230",
-            (key, "trainer.n_gpus_per_node", "trainer.nnodes", _MODE),
-            f"the run goes on from {folder}, which {saved} ranks saved; {run.gpus} cannot read it",
-            f"train on {saved} GPUs, or set {run.name(_MODE)}=disable",
-        )
-
-
-def _checkpoint_of(run: VerlRun) -> tuple[str, str] | None:
-    """Folder of the step that the run would go on from on this machine, and the key that says so."""
-    mode = run.text(_MODE)
-    if mode == "resume_path":
-        path = run.text(_FROM)
-        return (path, _FROM) if path and os.path.isdir(path) else None
-    try:
-        # A name made of the time, as many are, is that of a new folder: nothing to ask for.
-        folder = run.text(_FOLDER) if mode == "auto" else None
-        with open(os.path.join(folder or "", "latest_checkpointed_iteration.txt"), encoding="ascii") as file:
-            step = int(file.read(32))
-    except (NotKnown, OSError, ValueError):
-        return None
-    return os.path.join(folder or "", f"{_STEP_NAME}{step}"), _FOLDER
-
-
-def _ranks_saved(folder: str) -> int | None:
-    try:
-        matches = [_RANK_FILE.fullmatch(name) for name in os.listdir(folder)]
-    except OSError:
-        return None
-    sizes = {int(match[1]) for match in matches if match}
-    return sizes.pop() if len(sizes) == 1 else None
 
 
 @rule()
@@ -214,8 +131,6 @@ def weights_cross_the_bridge(run: VerlRun) -> Iterator[Verdict]:
 
 RULES: tuple[VerlRule, ...] = (
     saves_can_be_found_again,
-    resume_path_is_a_step,
-    resumed_ranks_are_the_same,
     checkpoints_fit_on_the_disk,
     the_only_checkpoint_survives,
     something_is_saved,

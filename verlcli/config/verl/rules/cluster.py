@@ -8,11 +8,11 @@ from verlcli.config.context import NotKnown
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.rules._advice import good_values
 from verlcli.config.verl.rules._base import VerlRule, rule
-from verlcli.config.verl.rules._reading import APART, GPUS, NODES, ROLLOUT, at_least, has_own_rollout_gpus, size
+from verlcli.config.verl.rules._reading import GPUS, at_least, pool_keys, runs_on_cuda, size
+from verlcli.config.verl.rules.slurm import job_gpus_per_node
 from verlcli.config.verl.run import VerlRun
 
 _CPUS = "ray_kwargs.ray_init.num_cpus"
-_POOL = "reward.reward_model"
 _CPUS_PER_GPU = 3
 
 
@@ -39,6 +39,24 @@ def bundles_find_cpus(run: VerlRun) -> Iterator[Verdict]:
         )
 
 
+@rule(versions=">=0.7", entries=("main_ppo",))
+def processes_find_a_cpu(run: VerlRun) -> Iterator[Verdict]:
+    """VRL222: the workers reserve every CPU, and none is left to start anything else.
+
+    Why: servers of the rollout engines, agent loop and reward workers reserve nothing while they run, but Ray starts
+        each only where one CPU is free. With 3 CPUs × GPUs and none more it waits without an end.
+    Example: ray_kwargs.ray_init.num_cpus=24 with trainer.n_gpus_per_node=8
+    Instead: ray_kwargs.ray_init.num_cpus=32, or leave it out
+    Source: verl/experimental/agent_loop/agent_loop.py, verl/experimental/reward_loop/reward_loop.py; Ray's docs on
+        resources of actors
+    """
+    cpus, where, keys = _cpus(run)
+    reserved = _CPUS_PER_GPU * size(run, GPUS)
+    if cpus == reserved:
+        message = f"the workers reserve all {reserved} CPUs of a node, and {where}: none is left to start agent loops"
+        yield Verdict("VRL222", (*keys, GPUS), message, f"give it {reserved + 2} or more", "warning")
+
+
 def _cpus(run: VerlRun) -> tuple[int, str, tuple[str, ...]]:
     """CPUs of a node as Ray sees them, how they were said, and the key that says it."""
     for key in (_CPUS, "ray_init.num_cpus"):
@@ -49,6 +67,12 @@ def _cpus(run: VerlRun) -> tuple[int, str, tuple[str, ...]]:
         tasks = run.directives.get("ntasks-per-node")
         if tasks is None or tasks.value == "1":
             return int(asked.value), f"#SBATCH --cpus-per-task={asked.value}", ()
+    per_gpu, on_each = run.directives.get("cpus-per-gpu"), job_gpus_per_node(run)
+    if per_gpu is not None and per_gpu.value is not None and per_gpu.value.isdecimal() and on_each:
+        of_all = int(per_gpu.value) * on_each.number
+        return of_all, f"#SBATCH --cpus-per-gpu={per_gpu.value} gives {of_all}", ()
+    if not runs_on_cuda(run):
+        raise NotKnown
     cpus = run.cluster.cpus
     if cpus is None:
         raise NotKnown("the CPUs of a node: add cpus=64 to --cluster")
@@ -65,13 +89,16 @@ def cluster_has_the_gpus(run: VerlRun) -> Iterator[Verdict]:
     Instead: trainer.n_gpus_per_node=2
     Source: verl/single_controller/ray/base.py; verl issues 2515, 2596, 5954
     """
+    if not runs_on_cuda(run):
+        return
     cluster = run.cluster
-    for nodes_key, gpus_key in _pools(run):
+    for nodes_key, gpus_key in pool_keys(run):
         nodes, gpus = size(run, nodes_key), size(run, gpus_key)
         if gpus > cluster.gpus_per_node:
             message = f"{run.shown(gpus_key)}, and the cluster's nodes have {cluster.gpus_per_node}"
             most = _most(run, gpus_key, cluster.gpus_per_node)
-            yield Verdict("VRL223", (gpus_key, nodes_key), message, f"set it to {most}" if most else "name a cluster with GPUs")
+            advice = f"set it to {most}" if most else "name a cluster with GPUs"
+            yield Verdict("VRL223", (gpus_key, nodes_key), message, advice)
         elif nodes > cluster.nodes:
             message = f"{run.shown(nodes_key)}, and the cluster has {cluster.nodes}"
             yield Verdict("VRL223", (nodes_key, gpus_key), message, f"set it to {_most(run, nodes_key, cluster.nodes)}")
@@ -83,18 +110,8 @@ def _most(run: VerlRun, key: str, most: int) -> int:
     return next(iter(good_values(run, "VRL223", key, range(most, 0, -1), 1)), most)
 
 
-def _pools(run: VerlRun) -> Iterator[tuple[str, str]]:
-    """Keys of nodes and of GPUs a node for each group of GPUs that no other shares."""
-    yield NODES, GPUS
-    if has_own_rollout_gpus(run):
-        root = "rollout" if run.tree.entry in APART else ROLLOUT
-        yield f"{root}.nnodes", f"{root}.n_gpus_per_node"
-    if run.has(f"{_POOL}.enable_resource_pool") and run.flag(f"{_POOL}.enable_resource_pool"):
-        yield f"{_POOL}.nnodes", f"{_POOL}.n_gpus_per_node"
-
-
 def _sum_fits(run: VerlRun) -> Iterator[Verdict]:
-    pools = list(_pools(run))
+    pools = list(pool_keys(run))
     wanted = sum(size(run, nodes) * size(run, gpus) for nodes, gpus in pools)
     if len(pools) > 1 and wanted > run.cluster.total_gpus:
         each = " + ".join(f"{size(run, nodes)} × {size(run, gpus)}" for nodes, gpus in pools)
@@ -103,4 +120,4 @@ def _sum_fits(run: VerlRun) -> Iterator[Verdict]:
         yield Verdict("VRL223", keys, message, "take fewer for one of them, or more nodes")
 
 
-RULES: tuple[VerlRule, ...] = (bundles_find_cpus, cluster_has_the_gpus)
+RULES: tuple[VerlRule, ...] = (bundles_find_cpus, processes_find_a_cpu, cluster_has_the_gpus)

@@ -16,6 +16,7 @@ _BATCH, _SAMPLES = "data.train_batch_size", "data.train_max_samples"
 _PROMPT, _LENGTH = "data.prompt_key", "data.max_prompt_length"
 _TRUNCATION, _FILTER = "data.truncation", "data.filter_overlong_prompts"
 _MANAGER = "reward.reward_manager.source"
+_NEAR = 16  # rows, within which a batch that divides is looked for
 
 
 def _reads_own_files(run: VerlRun) -> bool:
@@ -50,7 +51,10 @@ def samples_fill_a_batch(run: VerlRun) -> Iterator[Verdict]:
     limited = rows == asked
     source = f"{run.name(_SAMPLES)} leaves {rows} prompts" if limited else f"the data hold {rows} prompts"
     # The largest that also divides over the ranks and into mini-batches, if one does.
-    most = next(iter(good_values(run, "VRL224", _BATCH, range(rows, 0, -1), 1)), rows)
+    mini = run.get("actor_rollout_ref.actor.ppo_mini_batch_size")
+    whole = rows // mini * mini if isinstance(mini, int) and mini > 0 else 0
+    likely = [*range(rows, max(rows - _NEAR, 0), -1), *([whole] if whole else [])]
+    most = next(iter(good_values(run, "VRL224", _BATCH, likely, 1)), rows)
     lower = f"lower {run.name(_BATCH)} to {most}{' or less' if most == rows else ''}" if rows else "correct the data"
     yield Verdict(
         "VRL224",

@@ -57,15 +57,12 @@ def files_are_here(run: VerlRun) -> Iterator[Verdict]:
     Instead: the path of a file that is there
     Source: verl/utils/dataset/rl_dataset.py
     """
-    # Whoever had the data read here means this machine.
-    meant = run.context.data is not None or run.context.read_data is not None
     for key in DATA_FILES:
         files = files_at(run, key) if run.is_set(key) and not is_ours(run, key) else []
         absent = sorted((file for file in files if _is_missing(run, file)), key=os.path.isabs, reverse=True)
         if absent:
             more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
-            severity: Severity = "warning" if os.path.isabs(absent[0]) or meant else "note"
-            severity = "error" if os.path.isabs(absent[0]) and meant else severity
+            severity: Severity = "warning" if os.path.isabs(absent[0]) else "note"
             message = f"no such file here: {absent[0]}{more}"
             yield Verdict("VRL225", (key,), message, "correct the path, or bring the file", severity)
 

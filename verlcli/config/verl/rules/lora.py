@@ -10,15 +10,9 @@ from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import is_adapter, strategy
 from verlcli.config.verl.run import VerlRun
 
-_RANK, _MERGE = "actor_rollout_ref.model.lora_rank", "actor_rollout_ref.model.lora.merge"
-_ADAPTER = "actor_rollout_ref.model.lora_adapter_path"
+_RANK = "actor_rollout_ref.model.lora_rank"
 _SUMMON = "actor_rollout_ref.rollout.layered_summon"
 _STRATEGY, _POLICY = "actor_rollout_ref.actor.strategy", "actor_rollout_ref.actor.fsdp_config.offload_policy"
-
-
-def _has_adapter(run: VerlRun) -> bool:
-    """Whether the rollout gets a LoRA adapter, trained from new or from a file."""
-    return is_adapter(run) or (run.get(_ADAPTER) is not None and not run.flag(_MERGE))
 
 
 @rule(versions=">=0.9", engines=("dp",))
@@ -33,7 +27,7 @@ def one_rank_is_not_sharded(run: VerlRun) -> Iterator[Verdict]:
     Instead: actor_rollout_ref.rollout.layered_summon=False
     Source: verl/utils/fsdp_utils.py; verl-omni issue 618
     """
-    if run.flag(_SUMMON) and strategy(run) == "fsdp" and run.gpus == 1 and _has_adapter(run):
+    if run.flag(_SUMMON) and strategy(run) == "fsdp" and run.gpus == 1 and is_adapter(run):
         yield Verdict(
             "VRL245",
             (_SUMMON, "trainer.n_gpus_per_node", _RANK, _STRATEGY),
@@ -55,7 +49,7 @@ def summoned_layers_are_on_the_gpu(run: VerlRun) -> Iterator[Verdict]:
     Instead: actor_rollout_ref.rollout.layered_summon=False
     Source: verl/utils/fsdp_utils.py; verl issue 5390
     """
-    if run.flag(_SUMMON) and strategy(run) == "fsdp2" and run.flag(_POLICY) and _has_adapter(run):
+    if run.flag(_SUMMON) and strategy(run) == "fsdp2" and run.flag(_POLICY) and is_adapter(run):
         yield Verdict(
             "VRL246",
             (_SUMMON, _POLICY, _STRATEGY, _RANK),

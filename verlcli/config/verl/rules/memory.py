@@ -18,6 +18,7 @@ from verlcli.config.verl.rules._reading import (
     has_own_rollout_gpus,
     has_ref_copy,
     lora_rank,
+    runs_on_cuda,
     shape_at,
     size,
     strategy,
@@ -49,9 +50,9 @@ def gpu_gib(run: VerlRun) -> float:
     """Memory of one GPU of the cluster, in GiB.
 
     Raises:
-        NotKnown: nobody named the cluster; silently when it has no GPU.
+        NotKnown: nobody named the cluster; silently when it has no GPU, or the launch runs on NPUs.
     """
-    gpu = run.cluster.gpu
+    gpu = run.cluster.gpu if runs_on_cuda(run) else None
     if gpu is None:
         raise NotKnown
     return gpu.memory_gib
@@ -167,7 +168,7 @@ def offloaded_states_fit_the_node(run: VerlRun) -> Iterator[Verdict]:
     """
     keys = (_PARAM, _OPTIMIZER)
     always = _is_offloaded_always(run)
-    if not (always or has_ref_copy(run) or any(run.flag(key) for key in keys)):
+    if not runs_on_cuda(run) or not (always or has_ref_copy(run) or any(run.flag(key) for key in keys)):
         return
     room, states, count = run.cluster.ram_gib, _states(run), params(run)
     if room is None:

@@ -51,9 +51,16 @@ def micro_batch_is_said(run: VerlRun) -> Iterator[Verdict]:
             yield Verdict(
                 "VRL210",
                 (new, dynamic),
-                f"nothing says how many sequences a GPU takes at once: {run.name(new)} is not set",
-                f"add {run.name(new)}=1 or more, or {run.name(dynamic)}=True",
+                *_size_is_missing(run, new, dynamic),
             )
+
+
+def _size_is_missing(run: VerlRun, new: str, dynamic: str) -> tuple[str, str]:
+    """Message and advice; the problem stands at the flag where somebody set it, else at the key itself."""
+    what, instead = "how many sequences a GPU takes at once", f"{run.name(dynamic)}=True"
+    if run.is_set(dynamic):
+        return f"{run.name(new)} is not set: {what}", f"write 1 or more there, or {instead}"
+    return f"not set: {what}", f"write 1 or more here, or {instead}"
 
 
 def _wanted(run: VerlRun) -> Iterator[tuple[str, str]]:

@@ -110,6 +110,23 @@ def one_step_off_has_its_settings(run: VerlRun) -> Iterator[Verdict]:
     yield from _must_be(run, {_HYBRID: False, _FREE: False}, "one-step-off training")
 
 
+@rule(versions=">=0.7", entries=("fully_async", "one_step_off"))
+def weights_reach_the_engines(run: VerlRun) -> Iterator[Verdict]:
+    """VRL234: the weights do not reach rollout engines that have GPUs of their own.
+
+    Why: the checkpoint engine naive hands weights over inside one process, to an engine on the same GPU. A trainer
+        without one fails at the first weight sync, and the engines elsewhere never get new weights.
+    Example: verl.experimental.fully_async_policy.fully_async_main
+        actor_rollout_ref.rollout.checkpoint_engine.backend=naive
+    Instead: actor_rollout_ref.rollout.checkpoint_engine.backend=nccl
+    Source: verl/checkpoint_engine/base.py, verl/workers/engine_workers.py
+    """
+    # Dynamic scheduling may leave no engine elsewhere.
+    if run.has(_SYNC) and run.text(_SYNC) == "naive" and run.get("rollout.nnodes") != 0:
+        message = f"engines on GPUs of their own never get new weights with {run.shown(_SYNC)}"
+        yield Verdict("VRL234", (_SYNC,), message, f"set {run.name(_SYNC)}=nccl", fix=Fix("set", _SYNC, "nccl"))
+
+
 def _must_be(run: VerlRun, wanted: dict[str, Any], mode: str) -> Iterator[Verdict]:
     for key, value in wanted.items():
         if run.get(key) != value:
@@ -226,6 +243,7 @@ RULES: tuple[VerlRule, ...] = (
     separate_batch_is_whole_updates,
     fully_async_has_its_settings,
     one_step_off_has_its_settings,
+    weights_reach_the_engines,
     prompts_divide_over_agents,
     cache_is_freed,
     validation_alone_runs,

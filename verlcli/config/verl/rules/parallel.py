@@ -9,18 +9,17 @@ from verlcli.config.problems import Fix
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.rules._advice import good_values
 from verlcli.config.verl.rules._base import VerlRule, rule
+from verlcli.config.verl.rules._pools import Pool, rollout_pools
 from verlcli.config.verl.rules._reading import (
     DP,
     MODEL,
     PP,
     ROLLOUT,
     TP,
-    Pool,
     at_least,
     divisors,
     heads_fit,
     listed,
-    rollout_pools,
     shape_at,
     size,
 )

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from verlcli.config.problems import Fix
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.rules._base import VerlRule, rule
-from verlcli.config.verl.rules._reading import ACTOR, MODEL, ROLLOUT, at_least, longest, sequence_parallel
+from verlcli.config.verl.rules._reading import (
+    ACTOR,
+    MODEL,
+    ROLLOUT,
+    at_least,
+    longest,
+    runs_on_cuda,
+    sequence_parallel,
+    to_write,
+)
 from verlcli.config.verl.run import VerlRun
 
 if TYPE_CHECKING:
@@ -30,7 +39,7 @@ _GIB = 2**30
 
 def _gpu(run: VerlRun) -> GpuModel | None:
     """The GPU that somebody named; nobody is asked for one, as most run on cards that do all this."""
-    return run.context.cluster.gpu if run.context.cluster else None
+    return run.context.cluster.gpu if run.context.cluster and runs_on_cuda(run) else None
 
 
 @rule()
@@ -55,7 +64,7 @@ def card_computes_the_dtype(run: VerlRun) -> Iterator[Verdict]:
     if not gpu.supports_bf16 and dtype in _BF16:
         half = "float16" if key == _MEGATRON_DTYPE else "fp16"
         message = f"the actor trains in {dtype}, which the {gpu.name} only emulates, slowly"
-        yield Verdict("VRL235", (key,), message, f"set {'' if run.has(key) else '++'}{key}={half}", "warning")
+        yield Verdict("VRL235", (key,), message, f"set {to_write(run, key)}={half}", "warning")
     if not gpu.supports_fp8 and run.text(_QUANTIZATION) == "fp8":
         message = f"{run.shown(_QUANTIZATION)}, which the {gpu.name} does not have"
         yield Verdict("VRL235", (_QUANTIZATION,), message, f"set {run.name(_QUANTIZATION)}=null", "warning")
@@ -94,7 +103,7 @@ def dtype_is_read(run: VerlRun) -> Iterator[Verdict]:
             "VRL273",
             (_FSDP_DTYPE,),
             f"{run.shown(_FSDP_DTYPE)} is not read: FSDP computes in bf16",
-            f"set ++{_MIXED}.param_dtype={'fp16' if asked in _HALF else 'fp32'}",
+            f"set {to_write(run, f'{_MIXED}.param_dtype')}={'fp16' if asked in _HALF else 'fp32'}",
             "warning",
         )
 
@@ -121,7 +130,7 @@ def card_has_the_attention(run: VerlRun) -> Iterator[Verdict]:
             "VRL235",
             (_ATTENTION, _PADDING),
             f"{name} does not run on the {gpu.name}",
-            f"set ++{_ATTENTION}=sdpa and {run.name(_PADDING)}=False",
+            f"set {to_write(run, _ATTENTION)}=sdpa and {run.name(_PADDING)}=False",
         )
 
 

@@ -51,7 +51,7 @@ def sources_have_a_reward(run: VerlRun) -> Iterator[Verdict]:
             "VRL226",
             (f"{_NEW}.path", "data.train_files"),
             f"verl {run.version} has no reward for data_source '{unknown[0]}'{more}",
-            f"set {_section(run)}.path to a file with a function compute_score",
+            f"set {run.name(f'{_section(run)}.path')} to a file with a function compute_score",
         )
 
 

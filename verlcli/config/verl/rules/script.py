@@ -4,83 +4,82 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import takewhile
 
 from verlcli.config.rules._base import Verdict
+from verlcli.config.verl.rules import slurm
 from verlcli.config.verl.rules._base import VerlRule, rule
+from verlcli.config.verl.rules._reading import GPUS, NODES, pool_keys, size
 from verlcli.config.verl.run import VerlRun
-from verlcli.config.verl.settings import UNKNOWN, CommandLine
+from verlcli.config.verl.settings import UNKNOWN, CommandLine, Variable
 
-_NODES, _GPUS = "trainer.nnodes", "trainer.n_gpus_per_node"
 _FOLDER, _SAVE = "trainer.default_local_dir", "trainer.save_freq"
 _ADDRESS, _CPUS = "ray_kwargs.ray_init.address", "ray_kwargs.ray_init.num_cpus"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
-# Directives of which the first that is a number counts, the key that has to fit it, and what both count.
-_DIRECTIVES = (
-    (("nodes",), _NODES, "nodes"),
-    (("gpus-per-node", "gres", "gpus-per-task"), _GPUS, "GPUs a node"),
-)
+_DEVICE = "trainer.device"
+_NO_GPU = ("NoDevFiles", "none", "void")
+_NUM_GPUS = re.compile(r"--num-gpus[= ](\d{1,9})(?!\S)", re.ASCII)
+_REMOTE = ("ssh", "srun", "pdsh", "mpirun", "docker", "apptainer", "singularity")
 _FOR_WORKERS = ("VLLM_", "NCCL_", "PYTORCH_", "HF_", "SGLANG_")
-
-
-@rule()
-def job_has_the_nodes(run: VerlRun) -> Iterator[Verdict]:
-    """VRL320: the Slurm job has other nodes or GPUs than the launch asks for.
-
-    Why: Ray sees what Slurm gave to the job. With too few GPUs verl stops once Ray is up ("Total available GPUs ... is
-        less than total desired GPUs"); GPUs beyond what trainer.nnodes and trainer.n_gpus_per_node say stay idle, and
-        are paid for.
-    Example: #SBATCH --nodes=4, and trainer.nnodes=2
-    Instead: the same number in both places
-    Source: verl/trainer/ppo/ray_trainer.py; examples/tutorial/slurm
-    """
-    for names, key, what in _DIRECTIVES:
-        told = ((name, given) for name in names if (given := _directive(run, name)) is not None)
-        for name, given in islice(told, 1):
-            yield from _compared(run, name, given, key, run.integer(key), what)
-
-
-def _directive(run: VerlRun, name: str) -> int | None:
-    """A number of a directive: `2`, `gpu:8`, `gpu:a100:8`; None when it is no single number."""
-    found = run.directives.get(name)
-    if found is None or found.value is None or (name == "gres" and not found.value.startswith("gpu")):
-        return None
-    last = found.value.rpartition(":")[2]
-    return int(last) if last.isdigit() else None
-
-
-def _compared(run: VerlRun, name: str, given: int, key: str, asked: int, what: str) -> Iterator[Verdict]:
-    if given == asked:
-        return
-    keys = (key, f"#SBATCH --{name}")
-    message = f"the job gets {given} {what} (#SBATCH --{name}), and {run.shown(key)}"
-    if asked > given:
-        message = f"{message}: Ray does not have them, and verl stops"
-        yield Verdict("VRL320", keys, message, f"set {run.name(key)}={given}")
-    else:
-        advice = f"set {run.name(key)}={given}, or ask Slurm for {asked}"
-        yield Verdict("VRL320", keys, f"{message}: the rest stays idle", advice, "warning")
 
 
 @rule()
 def visible_gpus_suffice(run: VerlRun) -> Iterator[Verdict]:
     """VRL321: CUDA_VISIBLE_DEVICES shows fewer GPUs than the launch asks for.
 
-    Why: Ray counts the GPUs that the variable lists. With fewer than trainer.n_gpus_per_node verl stops with "Total
-        available GPUs ... is less than total desired GPUs", or waits for a node that has enough.
+    Why: Ray counts the GPUs that the variable lists; -1 and an empty value hide all of them. With fewer than
+        trainer.n_gpus_per_node verl stops with "Total available GPUs ... is less than total desired GPUs", or waits for
+        a node that has enough.
     Example: export CUDA_VISIBLE_DEVICES=0,1 and trainer.n_gpus_per_node=8
     Instead: trainer.n_gpus_per_node=2, or list as many GPUs
     Source: verl/trainer/ppo/ray_trainer.py; Ray's accelerator docs
     """
     visible = run.environment.get(_VISIBLE)
-    if visible is None or visible.value is None or _cluster_is_elsewhere(run):
+    if visible is None or visible.value is None or not _counts_here(run, visible):
         return
-    count = len([name for name in visible.value.split(",") if name.strip()])
-    asked = run.integer(_GPUS)
-    if count < asked:
-        message = f"{_VISIBLE}={visible.value} shows {count} of the {asked} GPUs that {run.shown(_GPUS)} asks for"
-        advice = f"set {run.name(_GPUS)}={count}, or list {asked} GPUs" if count else "list the GPUs to use"
-        yield Verdict("VRL321", (_GPUS, f"${_VISIBLE}"), message, advice)
+    count = _shown_gpus(visible.value)
+    keys, asked = _asked_on_one_node(run)
+    if count >= asked:
+        return
+    wanted = " and ".join(run.shown(key) for key in keys)
+    if count:
+        verb = "asks for" if len(keys) == 1 else "ask for"
+        message = f"{_VISIBLE}={visible.value} shows {count} of the {asked} GPUs that {wanted} {verb}"
+        advice = f"set {run.name(GPUS)}={count}, or list {asked} GPUs" if keys == (GPUS,) else f"list {asked} GPUs"
+    else:
+        said = f"{_VISIBLE}={visible.value}" if visible.value.strip() else f"{_VISIBLE} is empty, which"
+        message = f"{said} hides every GPU from the launch, and {wanted}"
+        advice = "list the GPUs to use, or leave the variable out"
+    yield Verdict("VRL321", (*keys, f"${_VISIBLE}"), message, advice)
+
+
+def _counts_here(run: VerlRun, visible: Variable) -> bool:
+    """Whether the Ray of this launch is one that got the variable."""
+    before = any(command.place.line < visible.place.line for command in _ray_starts(run))
+    device = run.get(_DEVICE) if run.has(_DEVICE) else None
+    return not (before or _cluster_is_elsewhere(run)) and device in (None, "cuda")
+
+
+def _shown_gpus(value: str) -> int:
+    """GPUs that a list shows: CUDA stops reading at the first entry that names none, such as -1."""
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    return len(list(takewhile(lambda name: not name.startswith("-") and name not in _NO_GPU, names)))
+
+
+def _pools(run: VerlRun) -> list[tuple[str, int, int]]:
+    """Each group of GPUs: its key of the GPUs a node, its nodes, its GPUs a node."""
+    return [(gpus, size(run, nodes), size(run, gpus)) for nodes, gpus in pool_keys(run)]
+
+
+def _asked_on_one_node(run: VerlRun) -> tuple[tuple[str, ...], int]:
+    """Keys and sum of the GPUs that one node has to have: of all groups where nothing starts Ray on a second node."""
+    if len(list(pool_keys(run))) == 1:
+        return (GPUS,), run.integer(GPUS)  # whatever number of nodes there is
+    pools = _pools(run)
+    if all(nodes == 1 for _, nodes, _ in pools) and not _ray_starts(run):
+        return tuple(key for key, _, _ in pools), sum(gpus for _, _, gpus in pools)
+    key, _, most = max(pools, key=lambda pool: pool[2])
+    return (key,), most
 
 
 def _cluster_is_elsewhere(run: VerlRun) -> bool:
@@ -99,22 +98,42 @@ def ray_start_has_the_gpus(run: VerlRun) -> Iterator[Verdict]:
     Instead: the same number in both places
     Source: verl/single_controller/ray/base.py
     """
-    for command in _ray_starts(run):
-        given = command.option("--num-gpus")
-        if given is None or not given.isdigit():
-            continue
-        asked = run.integer(_GPUS)
-        if int(given) < asked:
-            message = (
-                f"line {command.place.line} starts Ray with --num-gpus={given}, and {run.shown(_GPUS)}: it never fits"
-            )
-            yield Verdict("VRL322", (_GPUS,), message, f"write --num-gpus={asked}, or {run.name(_GPUS)}={given}")
-            return
+    starts = _ray_starts(run)
+    given = [number for command in starts if (number := _num_gpus(command)) is not None]
+    if not given or len(given) < len(starts):
+        return  # one of them may have enough
+    most = max(given)
+    said = f"line {starts[given.index(most)].place.line} starts Ray with --num-gpus={most}"
+    pools = [(GPUS, 0, run.integer(GPUS))] if len(list(pool_keys(run))) == 1 else _pools(run)
+    key, _, asked = max(pools, key=lambda pool: pool[2])
+    total = sum(gpus for _, _, gpus in pools)
+    if most == 0 < asked:
+        message = f"{said}, and {run.shown(key)}: no node with GPUs joins in this script"
+        yield Verdict("VRL322", (key,), message, f"start Ray with --num-gpus={asked} on the GPU nodes", "warning")
+    elif most < asked:
+        message = f"{said}, and {run.shown(key)}: it never fits"
+        yield Verdict("VRL322", (key,), message, f"write --num-gpus={asked}, or {run.name(key)}={most}")
+    elif len(starts) == 1 and most < total and all(nodes == 1 for _, nodes, _ in pools):
+        keys = tuple(key for key, _, _ in pools)
+        message = f"{said}, and {' and '.join(run.shown(key) for key in keys)} ask for {total} GPUs together"
+        yield Verdict("VRL322", keys, message, f"write --num-gpus={total}, or start Ray on more nodes", "warning")
+
+
+def _num_gpus(command: CommandLine) -> int | None:
+    """GPUs that `ray start` announces; None when that is not known, or left to Ray."""
+    match = _NUM_GPUS.search(" ".join("?" if word is None else word for word in command.words))
+    return int(match[1]) if match else None
 
 
 def _ray_starts(run: VerlRun) -> list[CommandLine]:
-    commands = run.script.commands if run.script else ()
-    return [command for command in commands if "ray start" in " ".join(filter(None, command.words))]
+    """The commands of the script that start Ray, on whatever node."""
+    return [command for command in (run.script.commands if run.script else ()) if _starts_ray(command)]
+
+
+def _starts_ray(command: CommandLine) -> bool:
+    """Whether it says `ray start`; ssh and the like are noted for nothing else, so that an unknown word of it may."""
+    name = (command.words[0] or "").rpartition("/")[2] if command.words else ""
+    return "ray start" in " ".join(filter(None, command.words)) or (name in _REMOTE and None in command.words)
 
 
 @rule()
@@ -127,13 +146,13 @@ def ray_runs_on_all_nodes(run: VerlRun) -> Iterator[Verdict]:
     Instead: `ray start --head` on one node and `ray start --address=HEAD:6379` on the others before the launch
     Source: docs/start/multinode.rst
     """
-    nodes = run.setting(_NODES)
+    nodes = run.setting(NODES)
     if run.source != "script" or nodes is None or nodes.default or _ray_starts(run) or _cluster_is_elsewhere(run):
         return  # whoever starts the script with NNODES=2 knows of the nodes
-    if nodes.value is UNKNOWN or run.integer(_NODES) < 2:
+    if nodes.value is UNKNOWN or run.integer(NODES) < 2:
         return
-    message = f"{run.shown(_NODES)}, and this script does not start Ray: it has to run on all nodes already"
-    yield Verdict("VRL323", (_NODES,), message, "see `ray status` on this node before the launch", "note")
+    message = f"{run.shown(NODES)}, and this script does not start Ray: it has to run on all nodes already"
+    yield Verdict("VRL323", (NODES,), message, "see `ray status` on this node before the launch", "note")
 
 
 @rule()
@@ -190,16 +209,28 @@ def checkpoints_share_a_folder(run: VerlRun) -> Iterator[Verdict]:
     Instead: trainer.default_local_dir=/shared/checkpoints/my-run
     Source: verl/utils/fs.py
     """
-    if run.integer(_SAVE) < 1 or run.integer(_NODES) < 2:
+    if run.integer(_SAVE) < 1 or not _spans_nodes(run):
         return
     folder = run.text(_FOLDER) or ""
     if not re.match(r"[/~$]|[a-z0-9]+://", folder):
         message = f"{run.shown(_FOLDER)} is relative: each of the nodes writes its part below its own working directory"
-        yield Verdict("VRL326", (_FOLDER, _NODES), message, "give it an absolute path that all nodes share", "note")
+        keys = (_FOLDER, *(nodes for nodes, _ in pool_keys(run)))
+        yield Verdict("VRL326", keys, message, "give it an absolute path that all nodes share", "note")
+
+
+def _spans_nodes(run: VerlRun) -> bool:
+    """Whether workers run on several nodes: one group of GPUs does, or several do not fit on one."""
+    if len(list(pool_keys(run))) == 1:
+        return run.integer(NODES) > 1
+    pools, job = _pools(run), slurm.job_nodes(run)
+    on_each = run.context.cluster.gpus_per_node if run.context.cluster else None
+    if any(nodes > 1 for _, nodes, _ in pools) or (job and job.number > 1):
+        return True
+    return on_each is not None and sum(gpus for _, _, gpus in pools) > on_each
 
 
 RULES: tuple[VerlRule, ...] = (
-    job_has_the_nodes,
+    *slurm.RULES,
     visible_gpus_suffice,
     ray_start_has_the_gpus,
     ray_runs_on_all_nodes,

@@ -13,7 +13,10 @@ from verlcli.config.verl.rules._reading import (
     GPUS,
     MODEL,
     NODES,
+    ROOTS,
     divisors,
+    expect_fsdp,
+    fsdp_key,
     heads_fit,
     listed,
     sequence_parallel,
@@ -53,6 +56,50 @@ def training_divides_the_gpus(run: VerlRun) -> Iterator[Verdict]:
             f"the {role} takes {product} GPUs for one copy of the data, which does not divide the {run.gpus} GPUs",
             f"set {run.name(split.keys[0])} to {listed(good)}" if good else f"lower {run.name(split.keys[-1])}",
         )
+
+
+@rule(engines=("dp",))
+def copies_divide_the_gpus(run: VerlRun) -> Iterator[Verdict]:
+    """VRL204: fsdp_size does not divide the trainer's GPUs.
+
+    Why: fsdp_size GPUs hold one copy of the weights, and verl lays GPUs // fsdp_size copies side by side. A rest
+        belongs to no copy, and its workers stop when they build the model. -1 makes one copy of all GPUs.
+    Example: actor_rollout_ref.actor.fsdp_config.fsdp_size=3 on 8 GPUs
+    Instead: actor_rollout_ref.actor.fsdp_config.fsdp_size=4, or -1
+    Source: verl/workers/engine/fsdp/utils.py
+    """
+    expect_fsdp(run)
+    for role in trained(run):
+        key = fsdp_key(run, role, "fsdp_size")
+        if not run.has(key) or run.get(key) is None or (role != "actor" and not run.is_set(key)):
+            continue
+        shards, gpus = run.integer(key), run.gpus
+        if 0 < shards < gpus and gpus % shards:
+            yield Verdict(
+                "VRL204",
+                (key, GPUS, NODES),
+                f"{run.shown(key)} makes {gpus // shards} copies of {shards} GPUs and leaves {gpus % shards} of {gpus}",
+                f"set it to -1 for one copy of all, or to {listed(divisors(gpus)[:-1])}",
+            )
+
+
+@rule(engines=("megatron",))
+def interleaved_stages_have_a_pipeline(run: VerlRun) -> Iterator[Verdict]:
+    """VRL204: virtual pipeline stages without a pipeline.
+
+    Why: they interleave the stages of a pipeline, so Megatron refuses them with a pipeline of one GPU when it builds
+        its process groups.
+    Example: actor_rollout_ref.actor.megatron.virtual_pipeline_model_parallel_size=2, pipeline_model_parallel_size=1
+    Instead: actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2, or leave the virtual one out
+    Source: Megatron-LM, core/parallel_state.py; verl/workers/engine/megatron/transformer_impl.py
+    """
+    for role in trained(run):
+        parts = (f"{ROOTS[role]}.megatron.{name}pipeline_model_parallel_size" for name in ("virtual_", ""))
+        virtual, pipeline = parts
+        if run.is_set(virtual) and run.get(virtual) is not None and size(run, pipeline) == 1:
+            message = f"{run.shown(virtual)} interleaves stages of a pipeline, and {run.shown(pipeline)}"
+            advice = f"set {run.name(pipeline)} to 2 or more, or remove {run.name(virtual)}"
+            yield Verdict("VRL204", (virtual, pipeline), message, advice)
 
 
 @rule(engines=("megatron",))
@@ -140,6 +187,8 @@ def sequence_parallelism_packs(run: VerlRun) -> Iterator[Verdict]:
 
 RULES: tuple[VerlRule, ...] = (
     training_divides_the_gpus,
+    copies_divide_the_gpus,
+    interleaved_stages_have_a_pipeline,
     experts_divide_the_gpus,
     heads_fit_sequence_parallelism,
     sequence_parallelism_packs,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from verlcli.config.context import NotKnown
 from verlcli.config.rules._base import Verdict
-from verlcli.config.verl.rules._advice import good_values
+from verlcli.config.verl.rules._advice import around
 from verlcli.config.verl.rules._base import VerlRule, rule
+from verlcli.config.verl.rules._batch_advice import mini_batch_advice
 from verlcli.config.verl.rules._reading import (
     ACTOR,
     APART,
@@ -20,7 +22,7 @@ from verlcli.config.verl.rules._reading import (
     size,
     trains_v1,
 )
-from verlcli.config.verl.rules.batch import ENGINES, divides_so_far, step_prompts, step_sequences
+from verlcli.config.verl.rules._updates import ENGINES, divides_so_far, step_prompts, step_sequences, updates
 from verlcli.config.verl.run import VerlRun
 
 _MUCH_PADDING = 0.05
@@ -43,14 +45,15 @@ def step_is_filled_up(run: VerlRun) -> Iterator[Verdict]:
     dummies = filled - sequences
     if dummies / filled > _MUCH_PADDING:
         mini = f"{ACTOR}.ppo_mini_batch_size"
-        near = sorted(divisors(step_prompts(run)), key=lambda number: (abs(number - size(run, mini)), number))
-        good = listed(sorted(good_values(run, "VRL207", mini, near, 2)))
+        update, near = next(updates(run)), sorted(divisors(step_prompts(run)), reverse=True)
+        near.sort(key=lambda number: abs(number - update.prompts))
+        good = mini_batch_advice(run, "VRL207", update, [*near, *around(update.prompts, update.step)])
         yield Verdict(
             "VRL207",
             (mini, BATCH, SAMPLES, GPUS, NODES),
             f"a step of {sequences} sequences is filled up with {dummies} dummies to {filled}"
             f" ({round(100 * dummies / filled)}%): whole mini-batches of {size(run, mini)} prompts over all ranks",
-            f"set {run.name(mini)} to {good}" if good else f"let {run.name(mini)} divide {run.shown(BATCH)}",
+            f"set {good}" if good else f"let {run.name(mini)} divide {run.name(BATCH)}",
             "warning",
         )
 
@@ -93,8 +96,11 @@ def _parts_of(run: VerlRun) -> str:
     if not prompts:
         return f"raise {run.name(BATCH)}"
     fitting = [number for number in divisors(prompts) if number <= size(run, mini)][::-1]
-    good = good_values(run, "VRL207", mini, fitting, 3) or fitting[:3]
-    return f"set {run.name(mini)} to {listed(sorted(good))}"
+    try:
+        good = mini_batch_advice(run, "VRL207", next(updates(run)), fitting)
+    except NotKnown:  # how sequences spread over the GPUs
+        good = None
+    return f"set {good}" if good else f"set {run.name(mini)} to {listed(sorted(fitting[:3]))}"
 
 
 RULES: tuple[VerlRule, ...] = (step_is_filled_up, mini_batch_fits_the_step)

@@ -31,6 +31,7 @@ from verlcli.config.verl.rules._reading import (
 from verlcli.config.verl.run import VerlRun
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_POSITIONS = f"{MODEL}.override_config.max_position_embeddings"
 _EVERY_MODEL = 2048  # positions that every model in use has: below, its config.json need not be asked for
 
 
@@ -186,7 +187,8 @@ def engine_fits_the_model(run: VerlRun) -> Iterator[Verdict]:
             f"{run.shown(CONTEXT)} is more than the model's {limit} positions (max_position_embeddings)",
             f"set it to {limit} or less"
             if tokens <= limit
-            else f"shorten prompt and response to {limit} tokens together, or take a model with more positions",
+            else f"shorten prompt and response to {limit} tokens together, or, with YaRN (rope_scaling), set"
+            f" ++{_POSITIONS}={run.integer(CONTEXT)}",
             _severity(run),
         )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from verlcli.config.problems import Place, Severity
 from verlcli.config.rules._base import Verdict
@@ -11,7 +12,14 @@ from verlcli.config.verl.rules._base import VerlRule, rule
 from verlcli.config.verl.rules._reading import ROLLOUT, at_least
 from verlcli.config.verl.run import VerlRun
 
+if TYPE_CHECKING:
+    from packaging.specifiers import Specifier, SpecifierSet
+    from packaging.version import Version
+
+    _End = tuple[Version, bool]  # of a range: a version, and whether it is in it
+
 _NAME, _FREE, _SLEEP = f"{ROLLOUT}.name", f"{ROLLOUT}.free_cache_engine", f"{ROLLOUT}.enable_sleep_mode"
+_COMMAND = "pip install"
 _PIP = "ray_kwargs.ray_init.runtime_env.pip"
 _ENV = "ray_kwargs.ray_init.runtime_env.env_vars"
 _OLD_NAME, _NEW_NAME = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
@@ -93,13 +101,42 @@ def _package(run: VerlRun, text: str, place: Place | None = None) -> Iterator[Ve
         asked = Requirement(text)
     except InvalidRequirement:
         return
-    exact = [pin.version for pin in asked.specifier if pin.operator == "==" and "*" not in pin.version]
     allowed = requirement(asked.name, run.version)
-    if len(exact) == 1 and allowed is not None and not allowed.contains(exact[0], prereleases=True):
+    if allowed is not None and _excludes(asked.specifier, allowed):
         # An engine of another version may happen to work; what verl itself imports does not.
         severity: Severity = "warning" if is_optional(asked.name, run.version) else "error"
         message = f"{text} does not suit verl {run.version}"
-        yield Verdict("VRL239", (_PIP,), message, f"it needs {asked.name}{allowed}", severity, place=place)
+        keys = (_COMMAND,) if place else (_PIP,)
+        yield Verdict("VRL239", keys, message, f"it needs {asked.name}{allowed}", severity, place=place)
+
+
+def _excludes(asked: SpecifierSet, allowed: SpecifierSet) -> bool:
+    """Whether no version satisfies both: pip takes the newest that was asked for, which need not suit otherwise."""
+    exact = [pin.version for pin in asked if pin.operator == "==" and "*" not in pin.version]
+    if len(exact) == 1:
+        return not allowed.contains(exact[0], prereleases=True)
+    low, high = _bounds([*asked, *allowed])
+    if low is None or high is None:
+        return False
+    return low[0] > high[0] or (low[0] == high[0] and not (low[1] and high[1]))
+
+
+def _bounds(pins: Iterable[Specifier]) -> tuple[_End | None, _End | None]:
+    """Highest lower and lowest upper bound among simple specifiers."""
+    from packaging.version import Version
+
+    low: _End | None = None
+    high: _End | None = None
+    for pin in pins:
+        if "*" in pin.version or pin.operator not in ("==", ">=", ">", "<=", "<"):
+            continue
+        end = (Version(pin.version), "=" in pin.operator)
+        # At the same version an open end is the narrower one.
+        if pin.operator in ("==", ">=", ">") and (low is None or (end[0], not end[1]) > (low[0], not low[1])):
+            low = end
+        if pin.operator in ("==", "<=", "<") and (high is None or end < high):
+            high = end
+    return low, high
 
 
 RULES: tuple[VerlRule, ...] = (allocator_lets_vllm_sleep, packages_suit_verl, installed_packages_suit_verl)
