@@ -29,6 +29,7 @@ class Decision:
 _EP = "EP x ETP (null: TP) x PP does not divide the GPUs: Megatron's initialize_model_parallel raises"
 _ROLLOUT_EP = "workers/config/rollout.py asserts expert_parallel_size == tensor_model_parallel_size * data parallel"
 _MICRO = "workers/engine/utils.py (before 0.8 fsdp_workers.py) asserts that micro-batches divide a rank's mini-batch"
+_MODULE = "the module is in no folder of this version: python3 -m says No module named"
 _MEGATRON = "the FSDP tree has no section `megatron`, which this strategy reads: ConfigAttributeError"
 _SAPO = "tau_pos and tau_neg are fields of ActorConfig, not of PolicyLossConfig, whose constructor raises TypeError"
 _FORMAT = "utils/dataset/rl_dataset.py raises 'Unsupported file format' for other endings, and for folders"
@@ -103,6 +104,7 @@ DECISIONS: tuple[Decision, ...] = (
         "recipe/qat/run_qwen3_30b_w4a16_megatron*.sh",
         "no file below verl/ reads algorithm.filter_groups in 0.7 and 0.8, and the script starts main_ppo itself",
     ),
+    Decision("VRL332", "*", _MODULE),
     Decision("VRL225", "verl/experimental/one_step_off_policy/shell/grpo_qwen3_8b_gsm8k_fsdp2_8_8_npu.sh", _FORMAT),
 )
 

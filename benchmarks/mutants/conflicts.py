@@ -14,7 +14,12 @@ ALSO = {"VRL101": ("VRL207",), "VRL102": ("VRL206", "VRL207"), "VRL103": ("VRL23
 PAIRS: tuple[tuple[str, tuple[str, str], tuple[str, str], tuple[str, ...]], ...] = (
     ("VRL101", ("training.ppo_mini_batch_size", "96"), ("data.train_batch_size", "32"), ("32",)),
     ("VRL101", ("training.ppo_mini_batch_size", "4096"), ("data.train_batch_size", "1024"), ("1024",)),
-    ("VRL102", ("training.ppo_mini_batch_size", "48"), ("data.train_batch_size", "64"), ("32 and 64", "32 or 64", "divide")),
+    (
+        "VRL102",
+        ("training.ppo_mini_batch_size", "48"),
+        ("data.train_batch_size", "64"),
+        ("32 and 64", "32 or 64", "divide"),
+    ),
     ("VRL102", ("training.ppo_mini_batch_size", "7"), ("data.train_batch_size", "60"), ("6 and 10", "to 8")),
     ("VRL103", ("rollout.n", "1"), ("algorithm.name", "grpo"), ("rollout.n",)),
     ("VRL111", ("algorithm.clip_ratio_low", "0.4"), ("algorithm.clip_ratio_high", "0.3"), ("swap",)),

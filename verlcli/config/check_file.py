@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from verlcli.config.context import Context
 from verlcli.config.loader import MAX_BYTES
@@ -15,7 +16,11 @@ from verlcli.config.problems import Problem, in_order
 from verlcli.config.verl.kind import Kind, kind_of
 from verlcli.errors import ConfigError
 
+if TYPE_CHECKING:
+    from verlcli.config.verl.run import VerlRun
+
 STDIN = "<stdin>"
+_LONGEST = 60  # characters of a condition
 
 
 def check_file(path: str, overrides: Sequence[str] = (), context: Context | None = None) -> list[Problem]:
@@ -95,6 +100,29 @@ def _renamed(problem: Problem, file: str) -> Problem:
     return replace(problem, file=STDIN if problem.file == file else problem.file, origin=origin, fix=None)
 
 
+def _weighed(checked: list[tuple[VerlRun, list[Problem]]]) -> list[Problem]:
+    """What only a switch of the user's brings about is a doubt where the launch also runs without it."""
+    usual = {run.place: problems for run, problems in checked if not run.condition}
+    found: list[Problem] = []
+    for run, problems in checked:
+        if run.condition and run.place in usual:
+            said = {_spot(problem) for problem in usual[run.place]}
+            problems = [_doubted(problem, run) for problem in problems if _spot(problem) not in said]
+        found += problems
+    return found
+
+
+def _spot(problem: Problem) -> tuple[str, str, int, int]:
+    return problem.code, problem.path, problem.line, problem.column
+
+
+def _doubted(problem: Problem, run: VerlRun) -> Problem:
+    if problem.severity != "error":
+        return problem
+    when = run.condition if len(run.condition) <= _LONGEST else f"{run.condition[:_LONGEST]}..."
+    return replace(problem, severity="warning", message=f"{problem.message} (only {when})", fix=None)
+
+
 def _launches(path: str, text: str, kind: Kind, overrides: Sequence[str], context: Context) -> Iterator[Problem]:
     from verlcli.config.verl.check import check_run
     from verlcli.config.verl.read_hydra import read_hydra_run
@@ -107,7 +135,8 @@ def _launches(path: str, text: str, kind: Kind, overrides: Sequence[str], contex
         run, problems = read_hydra_run(path, text, context)
         runs = [run]
     added, wrong = command_line_settings(overrides)
-    found = [problem for run in runs for problem in check_run(replace(run, settings=(*run.settings, *added)))]
+    runs = [replace(run, settings=(*run.settings, *added)) for run in runs]
+    found = _weighed([(run, list(check_run(run))) for run in runs])
     # What the key's own check says about an empty value is more than the shell's.
     empty = {problem.line for problem in found if problem.code == "VRL258"}
     yield from (problem for problem in problems if problem.code != "VRL302" or problem.line not in empty)

@@ -198,3 +198,24 @@ def test_hydra_is_told(text: str) -> None:
 @pytest.mark.parametrize(("name", "text"), SCRIPTS)
 def test_scripts_are_told(name: str, text: str) -> None:
     assert kind_of(name, text) == "script"
+
+
+SWITCH = """\
+STRATEGY=${STRATEGY:-fsdp}
+case "$STRATEGY" in
+    megatron) export A=1 ;;
+    *) export A=2 ;;
+esac
+python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.rollout.n=8 actor_rollout_ref.actor.use_dynamic_bsz=True \\
+    actor_rollout_ref.model.path=a/b actor_rollout_ref.actor.strategy=$STRATEGY%s
+"""
+
+
+def test_what_only_a_switch_brings_about_is_no_error(tmp_path: Path) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text(SWITCH % "")
+    assert [problem.code for problem in check_file(str(file)) if problem.severity == "error"] == []
+    file.write_text(SWITCH % " trainer.no_such_key=1")
+    problems = [problem for problem in check_file(str(file)) if problem.code == "VRL240"]
+    assert [problem.severity for problem in problems] == ["error"]
