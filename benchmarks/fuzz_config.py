@@ -1,8 +1,8 @@
 """Coverage-guided fuzzing of everything that reads a config: no input may raise anything but `ConfigError`.
 
-    python -m venv /tmp/fuzz
-    /tmp/fuzz/bin/pip install atheris pyyaml jsonschema packaging tree-sitter tree-sitter-bash
-    PYTHONPATH=. /tmp/fuzz/bin/python benchmarks/fuzz_config.py CORPUS_DIR [--target text|config|script|hydra|all] \
+    python -m venv fuzz-venv
+    fuzz-venv/bin/pip install atheris pyyaml jsonschema packaging tree-sitter tree-sitter-bash
+    PYTHONPATH=. fuzz-venv/bin/python benchmarks/fuzz_config.py CORPUS_DIR [--target text|config|script|hydra|all] \
         [-runs=100000] [-max_len=2000]
 
 atheris is no dependency of the package. CORPUS_DIR is filled with presets and scripts the first time; what it finds to

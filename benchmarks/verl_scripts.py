@@ -1,8 +1,8 @@
 """How `verl validate` judges verl's own launch scripts, against what Hydra and bash themselves say.
 
-    python3 -m venv /tmp/hydra-venv && /tmp/hydra-venv/bin/pip install hydra-core==1.3.2
+    python3 -m venv hydra-venv && hydra-venv/bin/pip install hydra-core==1.3.2
     python benchmarks/verl_scripts.py --repo VERL.git --recipes VERL_RECIPE.git --wheel verl-0.9.1-py3-none-any.whl \\
-        --hydra /tmp/hydra-venv/bin/python --ref v0.9.0:0.9.0 --ref HEAD:main --ref v0.5.0:0.9.1 [--check]
+        --hydra hydra-venv/bin/python --ref v0.9.0:0.9.0 --ref HEAD:main --ref v0.5.0:0.9.1 [--check]
 
 `--ref REF:VERSION` takes every script of a git ref and checks it as a launch of that version. Hydra composes each
 launch on the version's real config folders (what only a run can tell is filled in); bash runs the script with stubs.

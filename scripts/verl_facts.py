@@ -1,7 +1,7 @@
 """Write `verlcli/facts/verl/keys.json`: the Hydra keys of every supported verl version, composed from its own YAML.
 
-    python3 -m venv /tmp/hydra-venv && /tmp/hydra-venv/bin/pip install hydra-core==1.3.2
-    /tmp/hydra-venv/bin/python scripts/verl_facts.py --repo PATH --recipes PATH --wheel verl-0.9.1-py3-none-any.whl
+    python3 -m venv hydra-venv && hydra-venv/bin/pip install hydra-core==1.3.2
+    hydra-venv/bin/python scripts/verl_facts.py --repo PATH --recipes PATH --wheel verl-0.9.1-py3-none-any.whl
 
 `--repo` and `--recipes` are clones (or git directories) of verl with its tags and of verl-recipe, its submodule since
 0.7; `--wheel` stands in for a version that has no tag. verl is never imported: Hydra reads its YAML, `ast` its

@@ -93,16 +93,17 @@ def _launch_problems(resolved: Resolved, bad: list[KeyPath], context: Context) -
     if repaired.values.get("backend") != "verl":
         return
     from verlcli.config.verl.check import check_run
-    from verlcli.config.verl.translate import run_of_config, translate
+    from verlcli.config.verl.translate import run_of_translation, translate
 
-    for ours, key in translate(repaired, context.verl_version).twice:
+    found = translate(repaired, context.verl_version)
+    for ours, key in found.twice:
         path = tuple(ours.split("."))
         message = f"verl.{key} says something else, and holds: this has no effect"
         problem = _problem(resolved, Finding("VRL135", path, message, "keep one of the two"))
         yield replace(problem, related=tuple(_related(resolved, [("verl", *key.split("."))])))
     roots = {dotted(path) for path in bad}
     files = {origin.file for origin in resolved.places.values() if origin.kind == "file"}
-    for problem in check_run(run_of_config(repaired, context)):
+    for problem in check_run(run_of_translation(found, context)):
         if not any(_touch(problem.path, root) for root in roots):
             # A preset is nobody's file to mend.
             mendable = problem.fix is not None and problem.fix.place.file in files

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verlcli.config.context import Context
-from verlcli.config.loader import MAX_BYTES
+from verlcli.config.loader import MAX_BYTES, read_bytes
 from verlcli.config.problems import Problem, in_order
 from verlcli.config.verl.kind import Kind, kind_of
 from verlcli.errors import ConfigError
@@ -54,22 +54,12 @@ def read_text(path: str) -> str:
     Raises:
         ConfigError: it is missing, a folder, unreadable, larger than 1 MiB, or binary.
     """
-    try:
-        with open(path, "rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise ConfigError("no such file", where=path, fix="check the path; presets: `verl presets list`") from None
-    except IsADirectoryError:
-        raise ConfigError("is a directory, not a file", where=path, fix="name the file inside it") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"cannot be read: {reason}", where=path, fix="check the path and its permissions") from None
-    return _decoded(data, path)
+    return _decoded(read_bytes(path, path), path)
 
 
 def _decoded(data: bytes, name: str) -> str:
     if len(data) > MAX_BYTES:
-        raise ConfigError("larger than 1 MiB, which no launch needs", where=name, fix="is this really the file?")
+        raise ConfigError("larger than 1 MiB, which no input needs", where=name, fix="is this really the file?")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ConfigError("UTF-16 text", where=name, fix="save it as UTF-8")
     if b"\0" in data:

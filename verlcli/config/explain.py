@@ -10,7 +10,7 @@ from typing import Any
 from verlcli.config.codes import Code, all_codes
 from verlcli.config.keys import accepts, schema_at
 from verlcli.config.verl.about import about_key, near_key, verl_keys_of
-from verlcli.config.wording import any_of, better_key
+from verlcli.config.wording import TYPES, any_of, better_key
 from verlcli.errors import ConfigError
 
 SCHEMA_VERSION = 1
@@ -69,9 +69,7 @@ def takes(node: dict[str, Any]) -> str:
         return "a section"
     if "enum" in node:
         return any_of("null" if choice is None else str(choice) for choice in node["enum"])
-    names = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
-    names |= {"array": "a list", "object": "a mapping", "null": "null"}
-    kinds = [name for kind, name in names.items() if accepts(node, kind)]
+    kinds = [name for kind, name in TYPES.items() if accepts(node, kind)]
     limits = [f"{words} {node[word]}" for word, words in _LIMITS.items() if word in node]
     return ", ".join([any_of(kinds) if kinds else "anything", *limits])
 

@@ -61,7 +61,7 @@ def load_document(path: str | os.PathLike[str], *, name: str | None = None) -> D
         ConfigError: the file is missing, unreadable, too large, not UTF-8, not YAML, empty, not a mapping, or hostile.
     """
     shown = name or os.fspath(path)
-    text = _read(Path(path), shown)
+    text = _decode(read_bytes(path, shown), shown)
     if os.fspath(path).endswith(_SCRIPTS) or text.startswith("#!"):
         raise ConfigError(
             "a shell script, not a config",
@@ -91,22 +91,25 @@ def load_text(text: str, name: str) -> Document:
     return _document(_parse(text, name), name, Path.cwd())
 
 
-def _read(path: Path, shown: str) -> str:
+def read_bytes(path: str | os.PathLike[str], shown: str) -> bytes:
+    """Bytes of an input file; `shown` is its name in messages.
+
+    Raises:
+        ConfigError: it is missing, a folder, unreadable, or larger than 1 MiB.
+    """
     try:
-        with path.open("rb") as stream:
+        with open(path, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise ConfigError("no such file", where=shown, fix="check the path; presets: `verl presets list`") from None
     except IsADirectoryError:
-        raise ConfigError("is a directory, not a YAML file", where=shown, fix="name the file inside it") from None
+        raise ConfigError("is a directory, not a file", where=shown, fix="name the file inside it") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"cannot be read: {reason}", where=shown, fix="check the path and its permissions") from None
     if len(data) > MAX_BYTES:
-        raise ConfigError(
-            "larger than 1 MiB, which no config needs", where=shown, fix="is this really the config file?"
-        )
-    return _decode(data, shown)
+        raise ConfigError("larger than 1 MiB, which no input needs", where=shown, fix="is this really the file?")
+    return data
 
 
 def _decode(data: bytes, shown: str) -> str:

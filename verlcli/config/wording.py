@@ -11,7 +11,7 @@ from typing import Any
 from verlcli.config.keys import SHORT_FORMS, KeyPath, dotted, known_keys, schema_at
 from verlcli.config.renames import NOTES, RENAMES
 
-_TYPES = {
+TYPES = {
     "string": "text",
     "integer": "a whole number",
     "number": "a number",
@@ -42,7 +42,7 @@ def wanted(node: dict[str, Any]) -> str:
     types = [node["type"]] if isinstance(node["type"], str) else list(node["type"])
     if "properties" in node:
         types = ["object"]
-    return any_of(_TYPES[name] for name in types)
+    return any_of(TYPES[name] for name in types)
 
 
 def any_of(choices: Iterable[object]) -> str:

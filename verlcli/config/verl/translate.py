@@ -103,7 +103,11 @@ def run_of_config(config: Resolved | Loaded, context: Context) -> VerlRun:
     Raises:
         ConfigError: no such version of verl.
     """
-    found = translate(config, context.verl_version)
+    return run_of_translation(translate(config, context.verl_version), context)
+
+
+def run_of_translation(found: Translation, context: Context) -> VerlRun:
+    """What verl is told, as a launch; see `run_of_config`."""
     names = {key: pair.ours[0] for pair in reversed(PAIRS) for key in pair.keys(found.tree)}
     settings = tuple(map(_setting, found.told))
     return VerlRun("config", found.tree, settings, found.place, context=context, names=names)
