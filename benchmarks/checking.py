@@ -9,13 +9,14 @@
 from __future__ import annotations
 
 import argparse
+import gc
+import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from verlcli.config import load_config
@@ -67,15 +68,25 @@ def whole_command(file: Path, runs: int) -> tuple[float, float]:
     return statistics.median(times), peak
 
 
-def each_script(folder: Path) -> Iterator[float]:
-    """CPU milliseconds of each script's check after the first in one process."""
+def each_script(folder: Path, runs: int) -> list[float]:
+    """CPU milliseconds of each script's check after the first in a process, the median of `runs` processes."""
+    passes = [json.loads(subprocess.check_output([sys.executable, __file__, "--pass", folder])) for _ in range(runs)]
+    return sorted(statistics.median(times) for times in zip(*passes, strict=True))
+
+
+def one_pass(folder: Path) -> list[float]:
+    """Each script once, as one call of `verl validate` checks them; the first warms up."""
     from verlcli.config.check_file import check_file
 
-    for number, file in enumerate(sorted(folder.rglob("*.sh"))):
+    first, *files = sorted(folder.rglob("*.sh"))
+    check_file(str(first))
+    gc.set_threshold(50_000)  # as `verl validate` does
+    times = []
+    for file in files:
         start = time.process_time()
         check_file(str(file))
-        if number:
-            yield (time.process_time() - start) * 1000
+        times.append((time.process_time() - start) * 1000)
+    return times
 
 
 def main() -> int:
@@ -84,7 +95,11 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=11)
     parser.add_argument("--scripts", type=Path)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--pass", type=Path, dest="folder", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.folder is not None:
+        print(json.dumps(one_pass(arguments.folder)))
+        return 0
     missed = False
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("config.yaml", long_config()), ("run.sh", long_script())):
@@ -97,12 +112,12 @@ def main() -> int:
                 f"{peak:.0f} MiB (goal {MIB:.0f})"
             )
     if arguments.scripts:
-        times = sorted(each_script(arguments.scripts))
-        median, tail = statistics.median(times), times[int(len(times) * 0.99)]
+        times = each_script(arguments.scripts, arguments.runs)
+        median, most, tail = statistics.median(times), times[int(len(times) * 0.9)], times[int(len(times) * 0.99)]
         missed |= median > MILLISECONDS
         within = sum(value <= MILLISECONDS for value in times)
         print(
-            f"{len(times)} further scripts: median {median:.1f} ms, 99 % within {tail:.1f} ms; "
+            f"{len(times)} further scripts: median {median:.1f} ms, 90 % within {most:.1f}, 99 % within {tail:.1f}; "
             f"{within} within {MILLISECONDS:.0f} ms"
         )
     return int(arguments.check and missed)

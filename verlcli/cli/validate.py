@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from enum import Enum
@@ -63,6 +64,7 @@ def validate(
     if fix and "-" in files:
         raise ConfigError("--fix has no file to change there", where="-", fix="name the file, or leave --fix out")
     context = _context(cluster, verl_version, data=data)
+    gc.set_threshold(50_000)  # a full collection takes as long as a script, and little here is cyclic
     found = {file: _problems(file, override or [], context) for file in files}
     if fix and _fix(found, lambda file: check_file(file, override or [], context)):
         found = {file: _problems(file, override or [], context) for file in files}

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from verlcli.config.shell.arithmetic import BadArithmeticError, evaluate
+from verlcli.config.shell.assign import assign
 from verlcli.config.shell.commands import DECLARING
 from verlcli.config.shell.conditions import bracket_test
-from verlcli.config.shell.expand import assign
 from verlcli.config.shell.judging import NotATestError
 from verlcli.config.shell.parts import cut_parts, known_text
 from verlcli.config.shell.shell import Call

@@ -1,4 +1,4 @@
-"""Items of a word in one world -> its text, as bash would expand it; assignments of such texts."""
+"""Items of a word in one world -> its text, as bash would expand it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from verlcli.config.shell.arithmetic import BadArithmeticError, DivisionByZeroError, evaluate
-from verlcli.config.shell.items import Arith, Assignment, Lit, Param, RawWord, Subst, Template, Unread
-from verlcli.config.shell.lexer import Lexer
-from verlcli.config.shell.lint import lint_quotes
+from verlcli.config.shell.items import Arith, Lit, Param, RawWord, Subst, Template, Unread
 from verlcli.config.shell.parameters import all_items, expand_parameter
 from verlcli.config.shell.parts import LONGEST_TEXT, MOST_PARTS, Parts, first_gap, text_as_run
 from verlcli.config.shell.patterns import TooHardError
+from verlcli.config.shell.sharing import shared
 from verlcli.config.shell.splitting import (
     DEFAULT_IFS,
-    MOST_WORDS,
     Segment,
     TooManyWordsError,
     braced,
@@ -23,13 +21,12 @@ from verlcli.config.shell.splitting import (
     spread,
 )
 from verlcli.config.shell.types import Gap, GapKind, Piece, Place, Word
-from verlcli.config.shell.world import Numbers, UnknownNumberError, Var, World, last_index
+from verlcli.config.shell.world import Numbers, UnknownNumberError, World
 
 if TYPE_CHECKING:
     from verlcli.config.shell.shell import Shell
     from verlcli.config.shell.source import Source
 
-_ITEMS_A_STEP = 64  # that are copied for the work of one step
 _TOO_LONG = "a value longer than is followed"
 
 
@@ -43,6 +40,11 @@ class Expander:
 
     def words(self, raw: RawWord) -> list[Word]:
         """The words that one written word becomes: none, one or several."""
+        if not self.shell.several:
+            return self._words(raw)
+        return list(shared(self, raw.expanded, (raw.items,), lambda: tuple(self._words(raw))))
+
+    def _words(self, raw: RawWord) -> list[Word]:
         items = raw.items
         alone = len(items) == 1 and not self.source.composed
         if alone and isinstance(only := items[0], Lit) and "{" not in only.text and only.text[:1] != "~":
@@ -152,101 +154,3 @@ class Expander:
         except BadArithmeticError as error:
             return (gap or Gap(f"arithmetic that is not understood: {error}", place, None, "unsupported"),)
         return (Piece(str(value), place),)
-
-
-def assign(expander: Expander, assignment: Assignment, exported: bool = False, integer: bool = False) -> None:
-    """Makes an assignment in the expander's world."""
-    world, name = expander.world, assignment.name
-    old = world.variables.get(name, Var())
-    old = replace(old, exported=old.exported or exported, integer=old.integer or integer)
-    if assignment.items is not None:
-        world.put(name, _array(expander, assignment, old))
-        return
-    value = expander.text(assignment.value)
-    if assignment.index is not None:
-        world.put(name, _item(expander, assignment, old, value))
-    elif old.items is not None:
-        first: int | str = "0" if old.keyed else 0
-        value = (*old.items.get(first, ()), *value) if assignment.append else value
-        world.put(name, replace(old, items={**old.items, first: value}))
-    else:
-        world.put(name, replace(old, parts=_scalar(expander, assignment, old, value)))
-
-
-def _scalar(expander: Expander, assignment: Assignment, old: Var, value: Parts) -> Parts:
-    if old.integer:
-        return _number(
-            expander,
-            assignment,
-            (*old.parts, Piece("+", value[0].place), *value) if assignment.append and value else value,
-        )
-    if assignment.append:
-        return expander.capped((*old.parts, *value), assignment.value_at)
-    return value
-
-
-def _number(expander: Expander, assignment: Assignment, value: Parts) -> Parts:
-    place = expander.source.place(assignment.value_at)
-    try:
-        return (
-            value
-            if first_gap(value)
-            else (Piece(str(evaluate(text_as_run(value), Numbers(expander.world, place))), place),)
-        )
-    except BadArithmeticError:
-        return value
-
-
-def _item(expander: Expander, assignment: Assignment, old: Var, value: Parts) -> Var:
-    items = old.items or {}
-    expander.shell.charge(len(items) // _ITEMS_A_STEP)
-    key = _key(expander, assignment.index or (), old, assignment.at)
-    if key is None:
-        return replace(old, items=old.listed())
-    if isinstance(key, int) and key < 0:
-        key += last_index(items) + 1
-    return old.with_item(key, (*items.get(key, ()), *value) if assignment.append else value)
-
-
-def _key(expander: Expander, index: Template, old: Var, at: int) -> int | str | None:
-    text = text_as_run(expander.text(index))
-    if old.keyed:
-        return text.strip("'\"")
-    try:
-        return evaluate(text, Numbers(expander.world, expander.source.place(at)))
-    except BadArithmeticError:
-        return None
-
-
-def _array(expander: Expander, assignment: Assignment, old: Var) -> Var:
-    """`name=(…)`: words in order, or at the keys written as `[key]=value`."""
-    items = old.listed() if assignment.append else {}
-    expander.shell.charge(len(items) // _ITEMS_A_STEP)
-    for raw in assignment.items or ():
-        lint_quotes(expander.shell, expander.source, raw)
-        keyed = _keyed(expander, raw, old)
-        if keyed:
-            items[keyed[0]] = keyed[1]
-            continue
-        for number, word in enumerate(expander.words(raw), last_index(items) + 1):
-            items[number] = word.parts if word.quoted else tuple(map(_splits, word.parts))
-    if len(items) > MOST_WORDS:
-        expander.shell.limit(expander.source.place(assignment.at), "an array with more items than are followed")
-        items = dict(list(items.items())[:MOST_WORDS])
-    return replace(old, parts=(), items=items)
-
-
-def _splits(part: Piece | Gap) -> Piece | Gap:
-    """A part without quotes: what only a run can tell becomes any number of items."""
-    return replace(part, many=True) if isinstance(part, Gap) else part
-
-
-def _keyed(expander: Expander, raw: RawWord, old: Var) -> tuple[int | str, Parts] | None:
-    text = expander.source.text[raw.start : raw.end]
-    closing = text.find("]=")
-    if not text.startswith("[") or closing < 0:
-        return None
-    index = Lexer(expander.source.text, raw.start + 1, raw.start + closing).arithmetic()
-    key = _key(expander, index, old, raw.start)
-    value = Lexer(expander.source.text, raw.start + closing + 2, raw.end).word()
-    return None if key is None else (key, expander.text(value))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from verlcli.config.shell.sharing import Once
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class Unread:
 
 Item = Lit | Param | Subst | Arith | Unread
 Template = tuple[Item, ...]
+Expanded = list["Once"]  # what a template expanded to, in the worlds that asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ class RawWord:
     start: int
     end: int
     items: Template
+    expanded: Expanded = field(default_factory=list, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,7 @@ class Assignment:
     items: tuple[RawWord, ...] | None = None
     index: Template | None = None
     append: bool = False
+    expanded: Expanded = field(default_factory=list, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

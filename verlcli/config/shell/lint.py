@@ -66,8 +66,8 @@ def _empty(call: Call, launch: Launch) -> None:
     # Of `key= value` the second word is the value.
     meant = {word.place for word in launch.lost}
     for word in (*(word for word in launch.words[1:] if word.place not in meant), *launch.lost):
-        if word.known and _KEY.fullmatch(word.text_as_run):
-            key = word.text_as_run
+        key = word.text_as_run
+        if key.endswith("=") and word.known and _KEY.fullmatch(key):
             names = [name for name, place in call.expander.empties if place.line == word.place.line]
             because = f": ${names[0]} is set to nothing" if names else ""
             advice = (

@@ -255,7 +255,7 @@ def _written(expander: Expander, param: Param, chosen: bool = True) -> list[Segm
 
 
 def _chosen(part: Piece | Gap) -> Piece | Gap:
-    return replace(part, default=True) if isinstance(part, Piece) else part
+    return Piece(part.text, part.place, part.variable, part.via, True) if isinstance(part, Piece) else part
 
 
 def _is_set(param: Param, value: Value, colon: bool) -> bool:

@@ -15,29 +15,32 @@ _MOST_NAMES = 8  # that a piece remembers having come through
 
 def known_text(parts: Parts) -> str | None:
     """The text; None with a gap inside."""
-    return None if any(isinstance(part, Gap) for part in parts) else text_as_run(parts)
+    return text_as_run(parts) if first_gap(parts) is None else None
 
 
 def text_as_run(parts: Parts) -> str:
     """The text with gaps left out."""
-    return "".join(part.text for part in parts if isinstance(part, Piece))
+    return "".join([part.text for part in parts if isinstance(part, Piece)])
 
 
 def shown(parts: Parts) -> str:
     """The text for people, with `$NAME` or `$(...)` in the place of a gap."""
     return "".join(
-        part.text if isinstance(part, Piece) else f"${part.variable}" if part.variable else "$(...)" for part in parts
+        [part.text if isinstance(part, Piece) else f"${part.variable}" if part.variable else "$(...)" for part in parts]
     )
 
 
 def first_gap(parts: Parts) -> Gap | None:
     """The first part that cannot be known, if any."""
-    return next((part for part in parts if isinstance(part, Gap)), None)
+    for part in parts:
+        if isinstance(part, Gap):
+            return part
+    return None
 
 
 def through(parts: Parts, name: str) -> Parts:
     """The parts as they come out of `$name`."""
-    return tuple(_through(part, name) for part in parts)
+    return tuple([_through(part, name) for part in parts])
 
 
 def _through(part: Piece | Gap, name: str) -> Piece | Gap:

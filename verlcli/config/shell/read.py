@@ -86,14 +86,25 @@ def _pasted(shell: Shell, place: Place, prompt: str) -> None:
 
 def _launches(shell: Shell) -> tuple[Launch, ...]:
     """Each launch once: one that several worlds share stands under the conditions they share."""
-    found: dict[object, tuple[tuple[str, ...], Launch]] = {}
-    usual = {_texts(launch) for _, launch in shell.launches if not launch.switched}
+    found: list[tuple[tuple[str, ...], Launch]] = []
+    switched = any(launch.switched for _, launch in shell.launches)
+    usual = {_texts(launch) for _, launch in shell.launches if switched and not launch.switched}
     for conditions, launch in shell.launches:
         if launch.switched and _texts(launch) in usual:
             continue
-        key = (launch.place, launch.wrapper, launch.words, launch.piped_to)
-        found[key] = (shared(found[key][0], conditions), found[key][1]) if key in found else (conditions, launch)
-    return tuple(replace(launch, condition=", ".join(conditions)) for conditions, launch in found.values())
+        number = next((number for number, (_, other) in enumerate(found) if _is_same(launch, other)), None)
+        if number is None:
+            found.append((conditions, launch))
+        else:
+            found[number] = shared(found[number][0], conditions), found[number][1]
+    return tuple(replace(launch, condition=", ".join(conditions)) for conditions, launch in found)
+
+
+def _is_same(one: Launch, other: Launch) -> bool:
+    """Whether two worlds start the same; they share most words, which makes it quick to tell."""
+    return (one.place, one.words, one.wrapper, one.piped_to) == (
+        other.place, other.words, other.wrapper, other.piped_to
+    )  # fmt: skip
 
 
 def _texts(launch: Launch) -> tuple[object, ...]:

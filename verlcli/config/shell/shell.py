@@ -47,6 +47,7 @@ class Shell:
         self.piped_to: str | None = None
         self.in_background = False
         self.status_used = False  # inside `a && b`, `if a`: somebody looks at how the command ends
+        self.several = False  # whether the statements that run now run in more than one world
         self.sourced: set[Path] = set()
         self.around: tuple[Word, ...] = ()  # of the shells that the statements are handed to: `srun bash -c`
         self.written: dict[str, tuple[Word, World]] = {}  # scripts that this one writes, by the file's name

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from verlcli.config.shell.arithmetic import BadArithmeticError, evaluate
+from verlcli.config.shell.assign import assign
 from verlcli.config.shell.builtins import BUILTINS
 from verlcli.config.shell.commands import read_command
 from verlcli.config.shell.conditions import double_bracket_test
-from verlcli.config.shell.expand import Expander, assign
+from verlcli.config.shell.expand import Expander
 from verlcli.config.shell.items import Assignment, RawWord, Redirect, SimpleCommand, Subst
 from verlcli.config.shell.launches import run_program
 from verlcli.config.shell.lexer import Lexer
@@ -92,8 +93,10 @@ def _hides_output(redirect: Redirect) -> bool:
 
 
 def _assigned_status(command: SimpleCommand) -> Status:
-    ran = any(isinstance(item, Subst) for assignment in command.assignments for item in assignment.value)
-    return "likely" if ran else "yes"
+    for assignment in command.assignments:
+        if any(isinstance(item, Subst) for item in assignment.value):
+            return "likely"
+    return "yes"
 
 
 def _called(call: Call) -> list[World]:

@@ -125,6 +125,7 @@ class Segment:
     split: bool = False
 
 
+_STAY = frozenset(("command", "runtime", "unsupported", "refused"))  # gaps that make a word of their own
 Break = None  # between the items of "${a[@]}", where one word ends and the next begins
 DEFAULT_IFS = " \t\n"
 MOST_WORDS = 20_000
@@ -143,11 +144,7 @@ class _Fields:
 
     def close(self) -> None:
         """Ends a word; one that is empty and without quotes is no word."""
-        stays = any(
-            isinstance(part, Piece) or part.kind in ("command", "runtime", "unsupported", "refused")
-            for part in self.parts
-        )
-        if self.quoted or stays:
+        if self.quoted or any(isinstance(part, Piece) or part.kind in _STAY for part in self.parts):
             self.done.append(Word(self.place, tuple(self.parts), self.quoted))
         else:
             self.dropped += [part for part in self.parts if isinstance(part, Gap)]

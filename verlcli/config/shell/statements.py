@@ -15,7 +15,7 @@ from verlcli.config.shell.shell import DEEPEST, MOST_STEPS, Shell
 from verlcli.config.shell.simple import command_at, run_arithmetic, run_double_bracket, run_simple
 from verlcli.config.shell.source import Source
 from verlcli.config.shell.types import Gap
-from verlcli.config.shell.world import World, merged
+from verlcli.config.shell.world import World, merged, without_echoes
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -29,6 +29,7 @@ _SIMPLE = frozenset(
     )
 )  # fmt: skip
 _JOINED = frozenset(("list", "pipeline", "redirected_statement", "negated_command"))
+_BETWEEN = re.compile(r"(?:[\s;&|]|\\\n)*")
 _SKIPPED = frozenset(("comment", "heredoc_body", "heredoc_end"))
 
 
@@ -54,12 +55,13 @@ class Run:
         return current
 
     def _each(self, node: Node, worlds: list[World], background: bool) -> list[World]:
-        before, self.shell.in_background = self.shell.in_background, self.shell.in_background or background
-        out: list[World] = []
+        shell, out = self.shell, list[World]()
+        before = shell.in_background, shell.several
+        shell.in_background, shell.several = shell.in_background or background, shell.several or len(worlds) > 1
         for world in worlds:
             out += [world] if world.flow else self.statement(node, world)
-        self.shell.in_background = before
-        return self.limited(merged(self._affordable(out)), node) if len(out) > 1 else out
+        shell.in_background, shell.several = before
+        return self.limited(merged(without_echoes(self._affordable(out))), node) if len(out) > 1 else out
 
     def _affordable(self, worlds: list[World]) -> list[World]:
         """In a script that does very much, only the worlds in which nobody chooses anything."""
@@ -113,7 +115,7 @@ class Run:
             return self.block(node.children, [world])
         worlds, at = [world], node.start_byte
         while at < node.end_byte:
-            blank = re.compile(r"(?:[\s;&|]|\\\n)*").match(self.source.text, at)
+            blank = _BETWEEN.match(self.source.text, at)
             at = blank.end() if blank else at
             if at >= node.end_byte:
                 break

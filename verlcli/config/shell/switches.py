@@ -29,6 +29,7 @@ _CASE = re.compile(
     re.ASCII | re.DOTALL,
 )
 _MOST_VALUES = 6
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def other_choices(run: Run, world: World, said: str, place: Place) -> list[World]:
@@ -98,7 +99,7 @@ def _compared_with(source: Source, name: str) -> list[str]:
 def is_left_open(source: Source, world: World, name: str, defaults: bool) -> bool:
     """Whether nothing in the script sets a variable, or (`defaults`) nothing but a default such as `${1:-small}`."""
     variable = world.variables.get(name)
-    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in ALWAYS_SET | world.settled:
+    if not _NAME.fullmatch(name) or name in ALWAYS_SET or name in world.settled:
         return False
     if variable is None:
         return name not in _set_names(source)
@@ -112,13 +113,13 @@ def choose(world: World, name: str, parts: Parts) -> None:
     defaults = {part.place for part in old.scalar() if isinstance(part, Piece) and part.default}
     world.put(name, replace(old, parts=parts, items=None))
     for other, variable in list(world.variables.items()) if defaults else ():
-        items = variable.items and {key: _with(each, defaults, parts) for key, each in variable.items.items()}
-        world.variables[other] = replace(variable, parts=_with(variable.parts, defaults, parts), items=items)
+        values = (variable.parts,) if variable.items is None else tuple(variable.items.values())
+        if any(_is_default(part, defaults) for value in values for part in value):
+            items = variable.items and {key: _with(each, defaults, parts) for key, each in variable.items.items()}
+            world.variables[other] = replace(variable, parts=_with(variable.parts, defaults, parts), items=items)
 
 
 def _with(parts: Parts, defaults: set[Place], chosen: Parts) -> Parts:
-    if not any(_is_default(part, defaults) for part in parts):
-        return parts
     return tuple(each for part in parts for each in (chosen if _is_default(part, defaults) else (part,)))
 
 

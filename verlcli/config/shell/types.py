@@ -63,22 +63,22 @@ class Word:
     @property
     def text(self) -> str | None:
         """The whole text; None when a part of it cannot be known."""
-        return "".join(part.text for part in self.parts if isinstance(part, Piece)) if self.known else None
+        return None if self.gaps else self.text_as_run
 
     @property
     def text_as_run(self) -> str:
         """The text with nothing in the place of every gap: bash's own reading of a variable that is not set."""
-        return "".join(part.text for part in self.parts if isinstance(part, Piece))
+        return "".join([part.text for part in self.parts if isinstance(part, Piece)])
 
     @property
     def known(self) -> bool:
         """Whether no part of it is a gap."""
-        return all(isinstance(part, Piece) for part in self.parts)
+        return not self.gaps
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """The parts that cannot be known."""
-        return tuple(part for part in self.parts if isinstance(part, Gap))
+        return tuple([part for part in self.parts if isinstance(part, Gap)])
 
     def place_of(self, offset: int) -> Place:
         """Where the character at `offset` of `text_as_run` was written; the word's own place beyond its end."""

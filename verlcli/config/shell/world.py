@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from verlcli.config.shell.arithmetic import BadArithmeticError, evaluate
-from verlcli.config.shell.parts import Parts, first_gap, text_as_run
+from verlcli.config.shell.parts import Parts, first_gap, known_text, text_as_run
 from verlcli.config.shell.types import Gap, Piece, Place
 
 if TYPE_CHECKING:
@@ -62,6 +62,18 @@ class Var:
         if self.items is not None:
             return dict(self.items)
         return {0: self.parts} if self.parts else {}
+
+    def reads_like(self, other: Var) -> bool:
+        """Whether both are the same text, or the same items; never where only a run can tell."""
+        mine, theirs = self.listed(), other.listed()
+        return (
+            (self.items is None, self.exported, self.integer) == (other.items is None, other.exported, other.integer)
+            and mine.keys() == theirs.keys()
+            and all(
+                parts == theirs[key] or ((text := known_text(parts)) is not None and text == known_text(theirs[key]))
+                for key, parts in mine.items()
+            )
+        )
 
     def with_item(self, key: int | str, parts: Parts) -> Var:
         """The array with one item set."""
@@ -121,6 +133,14 @@ class World:
             and self.functions.keys() == other.functions.keys()
         )
 
+    def reads_like(self, other: World) -> bool:
+        """Whether the two hold the same texts, wherever each was written."""
+        alike = self.variables.keys() == other.variables.keys() and all(
+            variable is (twin := other.variables[name]) or variable == twin or variable.reads_like(twin)
+            for name, variable in self.variables.items()
+        )
+        return alike and self.same(replace(other, variables=self.variables))
+
     def put(self, name: str, value: Var) -> None:
         """Sets a variable; `set -a` exports it."""
         exported = value.exported or "allexport" in self.options
@@ -152,6 +172,14 @@ def merged(worlds: Iterable[World], base: tuple[str, ...] | None = None, but: st
     if len(alive) == 1 and base is not None:
         alive[0].conditions = base
     return kept
+
+
+def without_echoes(worlds: list[World]) -> list[World]:
+    """The worlds without those in which somebody chose what another one has without any choice."""
+    usual = [world for world in worlds if not world.switched]
+    if not usual or len(usual) == len(worlds):
+        return worlds
+    return [world for world in worlds if not world.switched or not any(each.reads_like(world) for each in usual)]
 
 
 def shared(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:

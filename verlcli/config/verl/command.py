@@ -123,7 +123,7 @@ def _joined(arguments: Sequence[Word], file: str, problems: list[Problem]) -> li
 def _end_of_list(arguments: Sequence[Word], start: int) -> int:
     """Index of the word that closes the list which the value of a word opens; `start` itself when there is none."""
     name, _, value = arguments[start].text_as_run.partition("=")
-    if not _NAME.fullmatch(name) or value[:1] not in ("[", "{"):
+    if value[:1] not in ("[", "{") or not _NAME.fullmatch(name):
         return start
     opener, closer = ("[", "]") if value[0] == "[" else ("{", "}")
     depth = 0

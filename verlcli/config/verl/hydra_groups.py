@@ -17,7 +17,8 @@ def is_group(run: VerlRun, setting: Setting) -> bool:
     """Whether Hydra takes a setting for the choice of a group's config rather than for a key."""
     if run.source != "script":
         return False
-    return setting.key == _ENGINE or any(mark in setting.key for mark in "@/") or setting.key in _groups(run)
+    key = setting.key
+    return key == _ENGINE or "@" in key or "/" in key or key in _groups(run)
 
 
 def group_verdicts(run: VerlRun, setting: Setting) -> Iterator[Verdict]:

@@ -118,7 +118,7 @@ def brings_code(run: VerlRun) -> bool:
     """Whether the launch may load code of the user's own, which can register names that verl does not have."""
     if run.unseen or run.takes_arguments or _PLUGINS in run.environment:
         return True
-    keys = [setting.key for setting in run.settings if setting.value is not None]
+    keys = [setting.key for setting in run.every_setting() if setting.value is not None]
     return any(_OWN_CODE.search(key) for key in keys)
 
 

@@ -67,7 +67,7 @@ def _check_each(run: VerlRun) -> Iterator[tuple[str, Problem]]:
     added: dict[str, Any] = {}  # keys that settings before this one brought
     for setting in run.settings:
         for part in [setting] if is_group(run, setting) else leaves(setting):
-            for finding in _findings(run, part, added):
+            for finding in _said(run, part, added):
                 yield part.key, problem_at(run, finding.verdict, part, finding.at_key)
         if setting.prefix == "~":
             added.pop(setting.key, None)
@@ -76,6 +76,18 @@ def _check_each(run: VerlRun) -> Iterator[tuple[str, Problem]]:
     yield from repeated_keys(run)
     for verdict in _mandatory(run):
         yield verdict.keys[0], problem_of(run, verdict)
+
+
+def _said(run: VerlRun, setting: Setting, added: dict[str, Any]) -> tuple[_Finding, ...]:
+    """Findings about one setting; those about one that holds, and is the first of its key, hang on nothing but it."""
+    if run.setting(setting.key) is not setting or setting.key in added:
+        return tuple(_findings(run, setting, added))
+
+    def make() -> tuple[_Finding, ...]:
+        run.setting(setting.key)
+        return tuple(_findings(run, setting, added))
+
+    return run.once(setting.key, make)
 
 
 def _findings(run: VerlRun, setting: Setting, added: dict[str, Any]) -> Iterator[_Finding]:
@@ -160,7 +172,7 @@ def _value(run: VerlRun, setting: Setting) -> Iterator[_Finding]:
     yield from (_Finding(verdict, at_key=False) for verdict in reference_verdicts(run, setting))
     values = _values(run, setting)
     for value in values:
-        single = replace(setting, value=value, raw=setting.raw if len(values) == 1 else str(value))
+        single = setting if len(values) == 1 else replace(setting, value=value, raw=str(value))
         found = [] if value is UNKNOWN else list(value_verdicts(run, single))
         if found:
             # A fix would take the place of the whole sweep.

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from verlcli.config.problems import Fix
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.run import UNKNOWN, Setting, VerlRun
 
+if TYPE_CHECKING:
+    from verlcli.facts.verl.removals import Ignored
+
 
 def legacy_verdicts(run: VerlRun, setting: Setting) -> Iterator[Verdict]:
     """An old name; an error when the setting is silently lost."""
-    from verlcli.facts.verl.history import ignored
-
     key = setting.key
     entry = run.entry if run.entry and run.is_of_verl else run.tree.entry
-    lost = ignored(key, run.version, entry)
+    lost = _ignored(key, run.version, entry)
     if lost is not None:
         yield from _lost(run, setting, lost.new, lost.note)
     else:
         yield from _deprecated(run, setting)
+
+
+@lru_cache(maxsize=4096)
+def _ignored(key: str, version: str, entry: str) -> Ignored | None:
+    from verlcli.facts.verl.history import ignored
+
+    return ignored(key, version, entry)
 
 
 def _lost(run: VerlRun, setting: Setting, new: str | None, note: str) -> Iterator[Verdict]:

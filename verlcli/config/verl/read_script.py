@@ -12,6 +12,7 @@ from verlcli.config.context import Context
 from verlcli.config.problems import Place, Problem, Severity
 from verlcli.config.shell import Command as ShellCommand
 from verlcli.config.shell import Launch, Script, ShellFinding, Word, read_script
+from verlcli.config.verl.answers import Answers
 from verlcli.config.verl.command import HydraLine, hydra_line, program_of
 from verlcli.config.verl.entry import Chosen, Command, choose_entry
 from verlcli.config.verl.launch_checks import launch_problems
@@ -20,7 +21,7 @@ from verlcli.config.verl.run import CommandLine, ScriptFacts, Setting, Variable,
 from verlcli.config.verl.shell_codes import OTHER, SHELL_CODES
 from verlcli.config.verl.tokens import ValueSyntaxError
 from verlcli.config.verl.values import parse_value
-from verlcli.config.verl.words import place_at, read_word
+from verlcli.config.verl.words import Reading, place_at, read_word
 
 if TYPE_CHECKING:
     from verlcli.facts.verl import EntryPoint
@@ -45,6 +46,7 @@ def read_script_runs(path: str, text: str, context: Context) -> tuple[list[VerlR
     script = read_script(text, path)
     reader = _Reader(path, script, context)
     runs = [run for launch in script.launches for run in reader.runs(launch)]
+    reader.answers.several = len(runs) > 1
     findings = [finding for finding in script.findings if not _reads_alike(finding)]
     problems = [_problem_of(path, finding) for finding in findings] + reader.problems
     # Of a script that bash cannot read to its end, that is all there is to say.
@@ -96,6 +98,7 @@ class _Reader:
         self.path, self.context = path, context
         self.commands = tuple(_command(path, command) for command in script.commands)
         self.problems: list[Problem] = []
+        self.answers, self.readings = Answers(), dict[tuple[int, bool], tuple[Word, Reading]]()
         self.spaced = {find.place.line for find in script.findings if find.kind == "spaces_around_equals"}
 
     def runs(self, launch: Launch) -> Iterator[VerlRun]:
@@ -103,7 +106,7 @@ class _Reader:
         program = program_of(launch)
         line = hydra_line((*program.arguments, *launch.lost), self.path)
         words = [word for word in line.overrides if not self._cut_off(word)]
-        readings = [(word, read_word(word, self.path, line.multirun)) for word in words]
+        readings = [(word, self._read(word, line.multirun)) for word in words]
         settings = tuple(reading.setting for _, reading in readings if reading.setting)
         chosen = choose_entry(self._command(program.module, line, settings))
         if chosen is None:
@@ -118,6 +121,13 @@ class _Reader:
             yield self._run(launch, line, chosen, settings, more)
         elif chosen.code:
             self._remark(chosen, place)
+
+    def _read(self, word: Word, multirun: bool) -> Reading:
+        """The word as an override; launches share words, and each is kept so that no other takes its number."""
+        key = (id(word), multirun)
+        if key not in self.readings:
+            self.readings[key] = word, read_word(word, self.path, multirun)
+        return self.readings[key][1]
 
     def _cut_off(self, word: Word) -> bool:
         """Whether `key = value` left a word that is no override, which is reported as such."""
@@ -164,6 +174,7 @@ class _Reader:
             self._facts(launch),
             module if chosen.code == "VRL338" else entry.entry,
             unseen,
+            answers=self.answers,
         )
 
     def _remark(self, chosen: Chosen, place: Place, doubtful: bool = False) -> None:

@@ -41,7 +41,7 @@ def removal_verdicts(run: VerlRun, setting: Setting, added: Mapping[str, Any]) -
 
 def _comes_back(run: VerlRun, removal: Setting) -> bool:
     """Whether a later setting brings the key, or a part of the section, again."""
-    for setting in reversed(run.settings):
+    for setting in reversed(run.every_setting()):
         if setting is removal:
             break
         if setting.prefix != "~" and f"{setting.key}.".startswith(f"{removal.key}."):

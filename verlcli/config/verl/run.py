@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from verlcli.config.context import Context, NotKnown
 from verlcli.config.problems import Place
+from verlcli.config.verl.answers import Answers
 from verlcli.config.verl.settings import (
     UNKNOWN,
     CommandLine,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["UNKNOWN", "CommandLine", "Prefix", "ScriptFacts", "Setting", "Source", "Variable", "VerlRun"]
 
+_Said = TypeVar("_Said")
 # Entry points that run verl's own trainers; DAPO's recipe changes the sampling alone.
 _OF_VERL = {"main_ppo", "fully_async", "one_step_off", "dapo", "sft", "sft_legacy"}
 
@@ -50,6 +52,7 @@ class VerlRun:
         entry: entry point, where several share the tree, or the module of somebody's own program; empty: the tree's.
         unseen: config file between verl's defaults and the settings that could not be read; empty without one.
         names: of a config of ours: key of verl -> key of ours that means it.
+        answers: what checks said about launches beside this one.
     """
 
     source: Source
@@ -65,6 +68,7 @@ class VerlRun:
     entry: str = ""
     unseen: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
+    answers: Answers = field(default_factory=Answers, compare=False, repr=False)
 
     @property
     def version(self) -> str:
@@ -86,21 +90,54 @@ class VerlRun:
                 last.update((leaf.key, leaf) for leaf in leaves(setting))
         return last
 
+    @cached_property
+    def ground(self) -> int:
+        """Number of all that it is but its settings, among the launches that share its answers."""
+        others = (field.name for field in fields(self) if field.name not in ("settings", "condition", "answers"))
+        return self.answers.ground((type(self), *(getattr(self, name) for name in others)))
+
+    def once(self, check: Hashable, make: Callable[[], _Said]) -> _Said:
+        """What `make` says, which asks nothing but this launch: once for all launches that answer it alike."""
+        return self.answers.once(self, check, make)
+
+    def answer(self, question: str) -> Any:
+        """The setting of a key; for `section.*` those below it, for `*` all of them."""
+        if question[-1:] != "*":
+            return self._last.get(question)
+        return self._under(question[:-1]) if question != "*" else self.settings
+
+    def gives(self, answers: Mapping[str, Any]) -> bool:
+        """Whether it gives the same answers."""
+        for question, answer in answers.items():
+            mine = self.answer(question)
+            if mine is not answer and mine != answer:
+                return False
+        return True
+
+    def every_setting(self) -> tuple[Setting, ...]:
+        """All settings in order, for a check that looks at every one; `settings` is for those who hold the launch."""
+        self.answers.asked.add("*")
+        return self.settings
+
     def setting(self, key: str) -> Setting | None:
         """The setting of `key` that holds, None when nobody set it."""
+        self.answers.asked.add(key)
         return self._last.get(key)
 
     def is_set(self, key: str) -> bool:
         """Whether somebody set `key`."""
-        return key in self._last
+        return self.setting(key) is not None
 
     def has(self, key: str) -> bool:
         """Whether `key` exists in this verl version, or somebody set it."""
-        return key in self._last or self.tree.has(key)
+        return self.is_set(key) or self.tree.has(key)
 
     def under(self, section: str) -> dict[str, Setting]:
         """Settings of every key below `section`, by the rest of their names."""
-        start = f"{section}."
+        self.answers.asked.add(f"{section}.*")
+        return self._under(f"{section}.")
+
+    def _under(self, start: str) -> dict[str, Setting]:
         return {key[len(start) :]: setting for key, setting in self._last.items() if key.startswith(start)}
 
     def get(self, key: str) -> Any:
@@ -112,6 +149,7 @@ class VerlRun:
         return self._get(key, ())
 
     def _get(self, key: str, seen: tuple[str, ...]) -> Any:
+        self.answers.asked.add(key)
         setting = self._last.get(key)
         if setting is None and self.unseen:
             raise NotKnown(f"{self.unseen}, which may set {key}")
@@ -182,7 +220,7 @@ class VerlRun:
 
     def name(self, key: str) -> str:
         """`key` as the user of this input writes it: verl's own spelling, or the key of ours that it came from."""
-        setting = self._last.get(key)
+        setting = self.setting(key)
         if setting is not None:
             return setting.written or key
         return self.names.get(key, f"verl.{key}") if self.source == "config" else key
@@ -198,7 +236,7 @@ class VerlRun:
 
     def value_place(self, key: str) -> Place:
         """Where the value of `key` was written; without a file when nobody set it."""
-        setting = self._last.get(key)
+        setting = self.setting(key)
         return setting.value_place if setting else Place(origin=f"verl {self.version} default")
 
     @property
@@ -221,7 +259,7 @@ class VerlRun:
         from verlcli.facts import model_shape
 
         path = self.text(key)
-        found = model_shape(path) if path else None
+        found = self.once(("shape", path), lambda: model_shape(path)) if path else None
         if found is None:
             raise NotKnown(f"the config.json of {path or 'the model'}, which is not on this machine")
         return found

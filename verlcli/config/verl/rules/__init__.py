@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from verlcli.config.verl.rules import (
     adapters,
     algorithm,
@@ -65,10 +63,17 @@ VERL_RULES: tuple[VerlRule, ...] = (
 _NO_RL = frozenset({"sft", "sft_legacy", "eval", "r1_eval", "generation", "generation_server"})
 
 
-def rules_for(run: VerlRun) -> Iterator[VerlRule]:
+_HOLD: dict[tuple[str, str, str], tuple[VerlRule, ...]] = {}  # by version, engine and entry, which alone decide it
+
+
+def rules_for(run: VerlRun) -> tuple[VerlRule, ...]:
     """Rules that hold for a launch; one without `entries` is about training by RL."""
-    without_rl = (run.entry or run.tree.entry) in _NO_RL
-    return (rule for rule in VERL_RULES if rule.holds_for(run) and (rule.entries or not without_rl))
+    entry = run.entry or run.tree.entry
+    kind = (run.version, run.engine, entry)
+    if kind not in _HOLD:
+        without_rl = entry in _NO_RL
+        _HOLD[kind] = tuple(rule for rule in VERL_RULES if rule.holds_for(run) and (rule.entries or not without_rl))
+    return _HOLD[kind]
 
 
 __all__ = ["VERL_RULES", "VerlRule", "rules_for"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -17,7 +16,6 @@ from verlcli.config.verl.run import Setting, VerlRun
 _TRIES = 32  # values tried for one suggestion
 # Rules about numbers that depend on each other; the others say the same of every value.
 _NUMBERS = frozenset(f"VRL{number}" for number in (*range(201, 225), 228, 241, 243))
-_TRYING: ContextVar[bool] = ContextVar("trying", default=False)
 Kind = tuple[str, str]  # code, first key
 
 
@@ -62,7 +60,7 @@ def good_values(
         In the order of `candidates`: those that bring not even a warning, else those that bring no error. Empty when
         every one brings one. While advice is being tried, all of them: nobody reads then what is advised.
     """
-    if _TRYING.get():
+    if run.answers.is_trial:
         return list(islice(candidates, most))
     before, clean, usable = _found(run), list[int](), list[int]()
     for value in islice(candidates, _TRIES):
@@ -79,11 +77,9 @@ def good_values(
 
 def _found(run: VerlRun) -> _Found:
     """Errors and warnings of all rules; what cannot be checked is neither."""
-    token = _TRYING.set(True)
-    try:
-        verdicts = [verdict for rule in _rules(run) for verdict in _verdicts(run, rule)]
-    finally:
-        _TRYING.reset(token)
+    trial = replace(run, answers=run.answers.trial)
+    verdicts = [verdict for rule in _rules(run) for verdict in _verdicts(trial, rule)]
+    run.answers.asked |= trial.answers.asked
     said = [(verdict.severity, (verdict.code, verdict.keys[0])) for verdict in verdicts]
     errors = frozenset(kind for severity, kind in said if severity == "error")
     return _Found(errors, frozenset(kind for severity, kind in said if severity != "note"))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from packaging.specifiers import SpecifierSet
 
+from verlcli.config.context import NotKnown
 from verlcli.config.rules._base import Verdict
 from verlcli.config.verl.run import VerlRun
 
@@ -32,7 +34,7 @@ class VerlRule:
     @property
     def code(self) -> str:
         """Code of the rule, the first word of its docstring."""
-        return (self.check.__doc__ or "").partition(":")[0].strip()
+        return _code_of(self.check)
 
     def holds_for(self, run: VerlRun) -> bool:
         """Whether the rule says anything about this launch."""
@@ -42,7 +44,7 @@ class VerlRule:
             return False
         # "main" is newer than every release.
         version = "999" if run.version == "main" else run.version
-        return not self.versions or SpecifierSet(self.versions).contains(version)
+        return not self.versions or _is_among(version, self.versions)
 
     def verdicts(self, run: VerlRun) -> Iterator[Verdict]:
         """What the rule says, no more than a warning where the launched program may do otherwise.
@@ -50,10 +52,33 @@ class VerlRule:
         Raises:
             NotKnown: a fact is missing; all verdicts that do not need it came before.
         """
-        for verdict in self.check(run):
-            unset = not any(run.is_set(key) for key in verdict.keys)
-            doubtful = not run.is_of_verl or (run.takes_arguments and unset)
-            yield replace(verdict, severity="warning") if doubtful and verdict.severity == "error" else verdict
+        verdicts, unknown = run.once(self.check, lambda: self._said(run))
+        yield from verdicts
+        if unknown is not None:
+            raise NotKnown(unknown)
+
+    def _said(self, run: VerlRun) -> tuple[tuple[Verdict, ...], str | None]:
+        """Verdicts, and what would have to be known for more."""
+        verdicts = list[Verdict]()
+        try:
+            for verdict in self.check(run):
+                unset = not any(run.is_set(key) for key in verdict.keys)
+                doubtful = not run.is_of_verl or (run.takes_arguments and unset)
+                less = doubtful and verdict.severity == "error"
+                verdicts.append(replace(verdict, severity="warning") if less else verdict)
+        except NotKnown as fact:
+            return tuple(verdicts), fact.need
+        return tuple(verdicts), None
+
+
+@cache
+def _code_of(check: Check) -> str:
+    return (check.__doc__ or "").partition(":")[0].strip()
+
+
+@cache
+def _is_among(version: str, versions: str) -> bool:
+    return SpecifierSet(versions).contains(version)
 
 
 def rule(

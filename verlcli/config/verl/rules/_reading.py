@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from verlcli.config.context import NotKnown
@@ -31,9 +32,14 @@ ROOTS: dict[Role, str] = {"actor": ACTOR, "ref": REF, "critic": CRITIC}
 
 def at_least(run: VerlRun, version: str) -> bool:
     """Whether this launch's verl is `version` or newer; `main` is newer than every release."""
+    return _is_least(run.version, version)
+
+
+@cache
+def _is_least(version: str, least: str) -> bool:
     from packaging.version import Version
 
-    return run.version == "main" or Version(run.version) >= Version(version)
+    return version == "main" or Version(version) >= Version(least)
 
 
 def size(run: VerlRun, key: str) -> int:

@@ -41,7 +41,7 @@ def _is_plain(run: VerlRun) -> bool:
     if run.get(f"{ROLLOUT}.name") != "vllm" or run.get(f"{ROLLOUT}.quantization") is not None:
         return False
     changed = ("kv_cache", "quantization", "cpu_offload", "dtype", "hf_overrides", "gpu_memory", "max_model_len")
-    passed = (item.key[len(_PASSED) :] for item in run.settings if item.key.startswith(_PASSED))
+    passed = (item.key[len(_PASSED) :] for item in run.every_setting() if item.key.startswith(_PASSED))
     return run.get(f"{ROLLOUT}.dtype") in ("bfloat16", "float16", "half", "auto") and not any(
         name.startswith(changed) for name in passed
     )

@@ -101,7 +101,7 @@ def _written_for(run: VerlRun) -> str | None:
 
     age = VERSIONS.index(run.version)
     last: list[int] = []
-    for setting in run.settings:
+    for setting in run.every_setting():
         if setting.prefix in ("", "~") and not run.tree.has(setting.key):
             having = [VERSIONS.index(version) for version in which_versions(setting.key, run.tree.entry)]
             if having and max(having) < age:
