@@ -130,7 +130,8 @@ SENTENCES = {
     "empty text": ("trainer: {output_dir: ''}\n", "1:23 error VRL003 trainer.output_dir: '' is empty"),
     "wrong choice": (
         "algorithm:\n  name: gropo\n",
-        "2:9 error VRL004 algorithm.name: 'gropo' is not one of: grpo or ppo; did you mean 'grpo'?",
+        "2:9 error VRL004 algorithm.name: 'gropo' is not one of: grpo, ppo, dr_grpo, dapo, rloo, "
+        "reinforce_plus_plus, reinforce_plus_plus_baseline, gspo or cispo; did you mean 'grpo'?",
     ),
     "wrong choice with null among them": (
         "reference: {dtype: bfloat16}\n",
@@ -181,7 +182,7 @@ SENTENCES = {
     "minus one for no limit": (
         "training: {ppo_micro_batch_size_per_gpu: -1}\n",
         "1:42 error VRL003 training.ppo_micro_batch_size_per_gpu: -1 is below the smallest allowed value 1; "
-        "write null, which means: the planner chooses",
+        "write null, which means: by tokens, as `use_dynamic_bsz` does",
     ),
     "number with a unit": (
         "data: {max_response_length: 512 tokens}\n",

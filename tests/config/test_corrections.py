@@ -107,3 +107,12 @@ def test_whatever_is_given_an_advice_is_a_sentence_or_nothing(path: tuple[str, .
     node = schema_at(path) or {}
     for advice in (value_meant(path, node, value), number_meant(node, value)):
         assert advice is None or (advice and advice == advice.strip())
+
+
+@pytest.mark.parametrize("key", ["training.recompute", "algorithm.rollout_is"])
+def test_a_switch_where_a_word_is_meant_gets_the_words(key: str) -> None:
+    path = tuple(key.split("."))
+    node = schema_at(path)
+    assert node is not None
+    words = [word for word in node["enum"] if word]
+    assert value_meant(path, node, True) == f"choose one of {', '.join(words)}"

@@ -56,7 +56,7 @@ def fixes(load: Load, text: str, *overrides: str, **more: Any) -> list[tuple[str
         ("actor: {optim: {lr: '1e-6'}}", ("set", "actor.optim.lr", 1e-6)),
         ("trainer: {keep_checkpoints: None}", ("set", "trainer.keep_checkpoints", None)),
         ("algorithm: {name: GRPO}", ("set", "algorithm.name", "grpo")),
-        ("algorithm: {name: gropo}", ("set", "algorithm.name", "grpo")),
+        ("algorithm: {name: reinforce_plusplus}", ("set", "algorithm.name", "reinforce_plus_plus")),
         ("algorithm: {kl_estimator: low_var_kl}", ("set", "algorithm.kl_estimator", "k3")),
         ("model: {path: a/b, dtype: torch.bfloat16}", ("set", "model.dtype", "bf16")),
     ],

@@ -35,7 +35,12 @@ def value_meant(path: KeyPath, node: dict[str, Any], value: Any) -> str | None:
         return f"write {'true' if str(value).lower() in _TRUE else 'false'}"
     if isinstance(value, str) and (accepts(node, "number") or accepts(node, "integer")):
         return _amount(path, node, value)
-    return f"write '{shown(value)}'" if accepts(node, "string") else None
+    if not accepts(node, "string"):
+        return None
+    words = [word for word in node.get("enum", ()) if isinstance(word, str)]
+    if words and shown(value) not in words:
+        return f"choose one of {', '.join(words)}"
+    return f"write '{shown(value)}'"
 
 
 def _without_null(node: dict[str, Any]) -> str | None:

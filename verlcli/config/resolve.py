@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from verlcli.config.derive import BATCH, batch_history, with_batch_size
+from verlcli.config.derive import BATCH, batch_history, set_by_algorithm, with_batch_size
 from verlcli.config.keys import KeyPath, plain
 from verlcli.config.layers import Kind, Layer, Origin, document_layer
 from verlcli.config.loader import Document, load_document
@@ -67,6 +67,9 @@ def resolve(
     values = dict(with_batch_size(merged.values))
     if values["data"] is not merged.values["data"]:
         merged.origins[BATCH] = batch_history(merged.origins.get(BATCH, ()), values["data"][BATCH[-1]])
+    for key, origin in set_by_algorithm(values, merged.origins).items():
+        values["algorithm"][key] = origin.value
+        merged.origins[("algorithm", key)] = (*merged.origins.get(("algorithm", key), ()), origin)
     problems = (*reader.problems, *merged.problems)
     return Resolved(_name(sources), values, merged.origins, merged.places, problems)
 

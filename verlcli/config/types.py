@@ -49,7 +49,17 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class AlgorithmConfig:
-    name: Literal["grpo", "ppo"]
+    name: Literal[
+        "grpo",
+        "ppo",
+        "dr_grpo",
+        "dapo",
+        "rloo",
+        "reinforce_plus_plus",
+        "reinforce_plus_plus_baseline",
+        "gspo",
+        "cispo",
+    ]
     gamma: float
     lam: float
     clip_ratio: float
@@ -61,8 +71,17 @@ class AlgorithmConfig:
     kl_coef: float
     kl_in: Literal["loss", "reward"]
     kl_estimator: Literal["k1", "k2", "k3"]
+    kl_target: float | None  # nats a token; None: kl_coef stays
+    kl_horizon: int  # responses
     entropy_coef: float
     loss_agg_mode: Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
+    policy_loss: Literal["clip", "gspo", "cispo"]
+    filter_groups: bool
+    max_num_gen_batches: int  # batches of prompts a step; 0: no limit
+    overlong_buffer: int  # tokens; 0: off
+    overlong_penalty: float
+    rollout_is: Literal["token"] | None
+    rollout_is_threshold: float
 
 
 @dataclass(frozen=True)
@@ -74,6 +93,7 @@ class OptimConfig:
     clip_grad: float
     lr_scheduler: Literal["constant", "cosine", "linear"]
     warmup_steps: int
+    master_dtype: Literal["fp32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -137,6 +157,8 @@ class RolloutConfig:
     temperature: float
     top_p: float
     top_k: int  # 0: off
+    min_tokens: int  # no response ends before
+    stop: tuple[str, ...]  # strings that end a response
     batch_size: int | None  # sequences generated at once; None: all
     tensor_model_parallel_size: int
     gpu_memory_utilization: float
@@ -167,6 +189,8 @@ class TrainingConfig:
     use_dynamic_bsz: bool
     max_token_len_per_gpu: int
     ppo_epochs: int
+    compile: Literal["auto", True, False]
+    recompute: Literal["none", "selective", "full", "offload"] | None  # None: as model.enable_gradient_checkpointing
     fsdp_config: FsdpConfig
 
 

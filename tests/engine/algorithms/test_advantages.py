@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from verlcli.engine.algorithms import gae, grpo_advantages, whiten
+from verlcli.engine.algorithms import (
+    gae,
+    grpo_advantages,
+    reinforce_advantages,
+    reinforce_baseline_advantages,
+    rloo_advantages,
+    whiten,
+)
 
 
 def naive_gae(
@@ -143,3 +150,79 @@ def test_grpo_advantages_of_a_group_sum_to_zero_and_are_finite(rewards: list[flo
     advantages = grpo_advantages(torch.tensor(rewards), torch.zeros(len(rewards), dtype=torch.long))
     assert advantages.isfinite().all()
     assert advantages.double().sum().item() == pytest.approx(0, abs=1e-4)
+
+
+def test_rloo_is_the_distance_to_the_mean_of_the_others() -> None:
+    rewards, group = torch.tensor([1.0, 2.0, 6.0, 5.0, 4.0]), torch.tensor([7, 7, 7, 3, 3])
+    expected = [1 - 4, 2 - 3.5, 6 - 1.5, 5 - 4, 4 - 5]
+    assert rloo_advantages(rewards, group).tolist() == pytest.approx(expected)
+
+
+def test_rloo_group_of_one_keeps_its_reward() -> None:
+    assert rloo_advantages(torch.tensor([2.0, 1.0, 3.0]), torch.tensor([0, 1, 1])).tolist() == [2.0, -2.0, 2.0]
+
+
+@given(reward=st.floats(-1e6, 1e6, width=32), size=st.integers(2, 64))
+def test_rloo_equal_rewards_give_exactly_zero(reward: float, size: int) -> None:
+    assert not rloo_advantages(torch.full((size,), reward), torch.zeros(size, dtype=torch.long)).any()
+
+
+def test_reinforce_returns_are_discounted_over_the_tokens_that_count() -> None:
+    rewards = torch.tensor([[0.0, 9.0, 1.0, 2.0], [1.0, 0.0, 0.0, 5.0]])
+    mask = torch.tensor([[1, 0, 1, 1], [1, 1, 0, 0]])
+    advantages, returns = reinforce_advantages(rewards, mask, gamma=0.5)
+    assert returns.tolist() == [[1.0, 0.0, 2.0, 2.0], [1.0, 0.0, 0.0, 0.0]]
+    torch.testing.assert_close(advantages, whiten(returns, mask))
+
+
+def test_reinforce_with_a_baseline_whitens_what_differs_from_the_group() -> None:
+    mask = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0], [0, 0, 0]])
+    advantages = reinforce_baseline_advantages(torch.tensor([1.0, 0.0, 5.0, 5.0]), torch.tensor([0, 0, 1, 1]), mask)
+    centred = torch.tensor([[0.5] * 3, [-0.5, 0, 0], [0.0] * 3, [0.0] * 3])
+    torch.testing.assert_close(advantages, whiten(centred, mask))
+    assert advantages[mask.bool()].mean().item() == pytest.approx(0, abs=1e-7)
+
+
+@pytest.mark.parametrize("empty", ["one row", "all rows"])
+def test_responses_without_tokens_give_no_nan(empty: str) -> None:
+    mask = torch.zeros(4, 3) if empty == "all rows" else torch.tensor([[1, 1, 1], [0, 0, 0], [1, 0, 0], [1, 1, 0]])
+    rewards, group = torch.tensor([1.0, 0.0, 0.5, 0.0]), torch.tensor([0, 0, 1, 1])
+    of_tokens = torch.rand(4, 3)
+    found = [
+        *gae(of_tokens, torch.rand(4, 3), mask, gamma=0.9, lam=0.9),
+        *reinforce_advantages(of_tokens, mask, gamma=0.9),
+        reinforce_baseline_advantages(rewards, group, mask),
+        grpo_advantages(rewards, group)[:, None] * mask,
+        rloo_advantages(rewards, group)[:, None] * mask,
+    ]
+    for each in found:
+        assert each.isfinite().all()
+        assert not each[mask == 0].any()
+
+
+@given(seed=st.integers(0, 2**31))
+@settings(max_examples=25, deadline=None)
+def test_advantages_do_not_depend_on_the_order_of_rows(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    rewards, group = torch.randn(12, generator=generator), torch.arange(12) // 3
+    of_tokens, values, mask = random_case(seed, 12, 6)
+    of_tokens, values = of_tokens.float(), values.float()
+    order = torch.randperm(12, generator=generator)
+    pairs = [
+        (grpo_advantages(rewards[order], group[order]), grpo_advantages(rewards, group)),
+        (rloo_advantages(rewards[order], group[order]), rloo_advantages(rewards, group)),
+        (
+            reinforce_baseline_advantages(rewards[order], group[order], mask[order]),
+            reinforce_baseline_advantages(rewards, group, mask),
+        ),
+        (
+            reinforce_advantages(of_tokens[order], mask[order], gamma=0.9)[0],
+            reinforce_advantages(of_tokens, mask, gamma=0.9)[0],
+        ),
+        (
+            whiten(gae(of_tokens[order], values[order], mask[order], gamma=0.9, lam=0.9)[0], mask[order]),
+            whiten(gae(of_tokens, values, mask, gamma=0.9, lam=0.9)[0], mask),
+        ),
+    ]
+    for shuffled, plain in pairs:
+        torch.testing.assert_close(shuffled, plain[order], atol=1e-6, rtol=1e-6)

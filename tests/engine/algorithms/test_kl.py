@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from verlcli.engine.algorithms import kl_penalty, rewards_with_kl
+from verlcli.engine.algorithms import adapted_kl_coef, kl_penalty, rewards_with_kl, sequence_kl
 
 
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
@@ -58,3 +58,31 @@ def test_the_score_stands_at_the_last_token_that_counts() -> None:
 def test_without_a_coefficient_the_kl_is_not_looked_at() -> None:
     rewards = rewards_with_kl(torch.tensor([1.0]), torch.full((1, 2), float("nan")), torch.ones(1, 2), kl_coef=0.0)
     assert rewards.tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("kl", "expected"),
+    [
+        (0.1, 0.01),  # at its target
+        (0.11, 0.01 * (1 + 0.1 * 64 / 1000)),
+        (0.5, 0.01 * (1 + 0.2 * 64 / 1000)),  # no further than a fifth
+        (0.0, 0.01 * (1 - 0.2 * 64 / 1000)),
+    ],
+)
+def test_the_coefficient_follows_the_distance(kl: float, expected: float) -> None:
+    assert adapted_kl_coef(0.01, kl, target=0.1, horizon=1000, sequences=64) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_measured_distance_counts_every_response_alike() -> None:
+    kl = torch.tensor([[0.1, 0.3, float("nan")], [0.4, 0.0, 0.0], [9.0, 9.0, 9.0]])
+    mask = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 0, 0]])
+    assert sequence_kl(kl, mask) == pytest.approx((0.2 + 0.4 + 0.0) / 3)
+
+
+@pytest.mark.parametrize("kl", [float("nan"), float("inf"), float("-inf")])
+def test_a_distance_that_is_not_finite_leaves_the_coefficient(kl: float) -> None:
+    assert adapted_kl_coef(0.01, kl, target=0.1, horizon=1000, sequences=64) == 0.01
+
+
+def test_a_horizon_shorter_than_a_step_turns_no_sign() -> None:
+    assert adapted_kl_coef(0.01, 0.0, target=0.1, horizon=10, sequences=640) == 0.005

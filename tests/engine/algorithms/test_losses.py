@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from verlcli.engine.algorithms import LossAggMode, Totals, aggregate, kl_penalty, policy_loss, value_loss
+from verlcli.engine.algorithms import LossAggMode, PolicyLoss, Totals, aggregate, kl_penalty, policy_loss, value_loss
 
 MODES: tuple[LossAggMode, ...] = get_args(LossAggMode)
+KINDS: tuple[PolicyLoss, ...] = get_args(PolicyLoss)
 
 # Inputs and results of the three-way comparison of verl 0.9.1, OpenRLHF and Liger (equal to 7 digits).
 LOGPROBS = torch.tensor([[-0.2, -0.4, -0.1], [-0.7, -0.3, -0.2], [-0.6, -0.1, -0.5]])
@@ -39,6 +40,7 @@ def frozen_loss(**changes: Any) -> Tensor:
         ({"clip_c": 1.5}, 0.6403707),
         ({"clip_c": 3.0}, 0.6573674),
         ({"clip_high": 0.28}, 0.6459389),
+        ({"kind": "gspo", "mode": "seq-mean-token-mean"}, 0.5302380),
     ],
 )
 def test_policy_loss_equals_the_three_way_reference(changes: dict[str, Any], expected: float) -> None:
@@ -126,9 +128,84 @@ def test_value_loss_takes_the_worse_of_plain_and_clipped() -> None:
     assert stats["value_clip_fraction"].item() == pytest.approx(1 / 3)
 
 
+def test_gspo_gives_every_token_the_ratio_of_its_sequence() -> None:
+    # Mean log ratios 0.3 and -0.1; nothing is clipped. The value is exp(mean), the gradient the token's own.
+    logprobs = torch.tensor([[-1.0, -2.0, -3.0], [-1.0, -1.0, -9.0]], requires_grad=True)
+    old = torch.tensor([[-1.5, -2.1, -3.3], [-1.2, -0.6, 5.0]])
+    mask, advantages = torch.tensor([[1, 1, 1], [1, 1, 0]]), torch.tensor([[2.0], [-1.0]])
+    loss, _ = policy_loss(
+        logprobs,
+        old,
+        advantages,
+        mask,
+        kind="gspo",
+        clip_low=0.5,
+        clip_high=0.5,
+        mode="seq-mean-token-mean",
+        totals=Totals.of(mask),
+    )
+    loss.backward()
+    first, second = math.exp(0.3), math.exp(-0.1)
+    assert loss.item() == pytest.approx((-2 * first + second) / 2)
+    expected = torch.tensor([[-2 * first / 6] * 3, [second / 4, second / 4, 0.0]])
+    torch.testing.assert_close(logprobs.grad, expected)
+
+
+def test_cispo_keeps_the_gradient_of_a_clipped_token() -> None:
+    logprobs = torch.tensor([[-0.5, -0.5]], requires_grad=True)
+    old, mask, advantages = torch.tensor([[-2.5, -0.5]]), torch.ones(1, 2), torch.tensor([[1.0, -3.0]])
+    loss, stats = policy_loss(
+        logprobs,
+        old,
+        advantages,
+        mask,
+        kind="cispo",
+        clip_low=1.0,
+        clip_high=0.2,
+        mode="token-mean",
+        totals=Totals.of(mask),
+    )
+    loss.backward()
+    # Weights min(e^2, 1.2) = 1.2 and 1; the loss is -w A log pi.
+    assert loss.item() == pytest.approx((1.2 * 0.5 + 1 * -3 * 0.5) / 2)
+    torch.testing.assert_close(logprobs.grad, torch.tensor([[-1.2 / 2, 3.0 / 2]]))
+    assert stats["clip_fraction"].item() == 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_scale_each_tokens_loss_and_carry_no_gradient(kind: PolicyLoss) -> None:
+    weights = torch.tensor([[2.0, 0.5, 0.0], [1.0, 1.5, 0.25], [2.0, 0.0, 1.0]])
+
+    def gradient(w: Tensor | None) -> Tensor:
+        leaf = LOGPROBS.clone().requires_grad_()
+        loss, _ = policy_loss(
+            leaf,
+            OLD,
+            ADVANTAGES,
+            MASK,
+            kind=kind,
+            clip_low=0.2,
+            clip_high=0.2,
+            weights=w,
+            mode="token-mean",
+            totals=Totals.of(MASK),
+        )
+        return torch.autograd.grad(loss, leaf)[0]
+
+    torch.testing.assert_close(gradient(weights), gradient(None) * weights)
+
+
+def test_an_unknown_policy_loss_lists_the_choices() -> None:
+    with pytest.raises(ValueError, match="clip, gspo, cispo"):
+        frozen_loss(kind="ppo")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("sizes", [(7, 1), (1,) * 8, (3, 3, 2), (5, 3)])
-def test_losses_stats_and_gradients_do_not_depend_on_the_split(mode: LossAggMode, sizes: tuple[int, ...]) -> None:
+def test_losses_stats_and_gradients_do_not_depend_on_the_split(
+    kind: PolicyLoss, mode: LossAggMode, sizes: tuple[int, ...]
+) -> None:
     torch.manual_seed(0)
     old, advantages = -torch.rand(8, 6, dtype=torch.float64), torch.randn(8, 1, dtype=torch.float64)
     logprobs = (old + 0.4 * torch.randn_like(old)).requires_grad_()
@@ -141,6 +218,7 @@ def test_losses_stats_and_gradients_do_not_depend_on_the_split(mode: LossAggMode
             old[rows],
             advantages[rows],
             mask[rows],
+            kind=kind,
             clip_low=0.2,
             clip_high=0.3,
             clip_c=3.0,
@@ -162,8 +240,9 @@ def test_losses_stats_and_gradients_do_not_depend_on_the_split(mode: LossAggMode
     assert stats == pytest.approx({name: value.item() for name, value in whole_stats.items()}, abs=1e-6)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", MODES)
-def test_nothing_masked_in_gives_zero_and_a_zero_gradient(mode: LossAggMode) -> None:
+def test_nothing_masked_in_gives_zero_and_a_zero_gradient(mode: LossAggMode, kind: PolicyLoss) -> None:
     logprobs = torch.randn(2, 3, requires_grad=True)
     mask = torch.zeros(2, 3)
     loss, stats = policy_loss(
@@ -171,6 +250,7 @@ def test_nothing_masked_in_gives_zero_and_a_zero_gradient(mode: LossAggMode) -> 
         torch.zeros(2, 3),
         torch.ones(2, 3),
         mask,
+        kind=kind,
         clip_low=0.2,
         clip_high=0.2,
         mode=mode,
@@ -205,10 +285,11 @@ def test_an_unknown_mode_lists_the_choices() -> None:
     width=st.integers(1, 6),
     scale=st.sampled_from([0.0, 1.0, 1e3]),
     mode=st.sampled_from(MODES),
+    kind=st.sampled_from(KINDS),
 )
 @settings(max_examples=100, deadline=None)
 def test_any_input_gives_a_finite_loss_and_gradient(
-    seed: int, rows: int, width: int, scale: float, mode: LossAggMode
+    seed: int, rows: int, width: int, scale: float, mode: LossAggMode, kind: PolicyLoss
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
     mask = torch.rand(rows, width, generator=generator) < 0.6
@@ -217,7 +298,7 @@ def test_any_input_gives_a_finite_loss_and_gradient(
     advantages = torch.randn(rows, width, generator=generator)
     totals = replace(Totals.of(mask), max_tokens=width)
     loss, _ = policy_loss(
-        logprobs, old, advantages, mask, clip_low=0.2, clip_high=0.2, clip_c=3.0, mode=mode, totals=totals
+        logprobs, old, advantages, mask, kind=kind, clip_low=0.2, clip_high=0.2, clip_c=3.0, mode=mode, totals=totals
     )
     loss.backward()
     assert loss.isfinite()

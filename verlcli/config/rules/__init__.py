@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from verlcli.config.rules import algorithm, batch, engines, files, inputs, schedule
+from verlcli.config.rules import algorithm, batch, engines, files, generation, inputs, schedule, steering
 from verlcli.config.rules._base import ContextRule, Rule, Verdict
 from verlcli.config.rules.pitfalls import PITFALLS
 from verlcli.config.rules.rows import prompts_fit, rows_fill_a_batch
@@ -25,11 +25,18 @@ RULES: tuple[Rule, ...] = (
     batch.group_has_company,
     algorithm.clip_range_said_once,
     algorithm.clip_bounds_ordered,
+    algorithm.name_holds,
+    steering.groups_can_differ,
+    steering.overlong_buffer_fits,
+    steering.kl_target_has_a_term,
+    steering.kl_loss_has_a_gradient,
     engines.rollout_engine_said_once,
     engines.offload_share_is_used,
     engines.workers_fill_the_buffer,
     engines.verl_keys_have_a_reader,
     engines.attention_is_known,
+    generation.shortest_is_not_above_longest,
+    generation.recomputation_said_once,
     schedule.warmup_ends,
 )
 

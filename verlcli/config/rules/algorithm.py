@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from verlcli.config.algorithms import ALGORITHMS
 from verlcli.config.keys import default_at, schema_at
 from verlcli.config.rules._base import Verdict
 from verlcli.config.types import Config
+from verlcli.config.wording import shown
 
 
 def clip_range_said_once(config: Config) -> Iterator[Verdict]:
@@ -38,6 +40,8 @@ def clip_bounds_ordered(config: Config) -> Iterator[Verdict]:
     Source: DAPO (arXiv 2503.14476), section 3.1
     """
     algorithm = config.algorithm
+    if algorithm.policy_loss == "cispo":
+        return  # its lower bound is off on purpose
     low = algorithm.clip_ratio if algorithm.clip_ratio_low is None else algorithm.clip_ratio_low
     high = algorithm.clip_ratio if algorithm.clip_ratio_high is None else algorithm.clip_ratio_high
     if low > high:
@@ -48,3 +52,24 @@ def clip_bounds_ordered(config: Config) -> Iterator[Verdict]:
             "swap clip_ratio_low and clip_ratio_high if that is not meant",
             "warning",
         )
+
+
+def name_holds(config: Config) -> Iterator[Verdict]:
+    """VRL112: a key turns the algorithm into another one than its name says.
+
+    Why: a name sets the defaults of the keys that make the method what it is, and a key that is written wins over
+        them. The run would be called by a name whose method it does not follow.
+    Example: `algorithm: {name: dr_grpo, norm_adv_by_std: true}`
+    Instead: `algorithm: {name: dr_grpo}`, or `name: grpo` with the keys as they are
+    """
+    name = config.algorithm.name
+    for key, value in ALGORITHMS[name].defines.items():
+        found = getattr(config.algorithm, key)
+        if found != value:
+            yield Verdict(
+                "VRL112",
+                (f"algorithm.{key}", "algorithm.name"),
+                f"{shown(found)}, but {name} is the algorithm with {shown(value)} there",
+                "remove it, or take the name of another algorithm",
+                "warning",
+            )

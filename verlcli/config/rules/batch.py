@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from verlcli.config.algorithms import ALGORITHMS
 from verlcli.config.rules._base import Verdict
 from verlcli.config.types import Config
 
@@ -48,17 +49,19 @@ def mini_batch_divides(config: Config) -> Iterator[Verdict]:
 
 
 def group_has_company(config: Config) -> Iterator[Verdict]:
-    """VRL103: GRPO with one sample a prompt.
+    """VRL103: an algorithm that compares the samples of one prompt, with one sample a prompt.
 
-    Why: the advantage compares the samples of one prompt; with one sample it is zero, and nothing is learnt.
+    Why: the advantage of GRPO and its kin is the distance to the other samples; a lone one would keep its reward as it
+        is, without a baseline.
     Example: `algorithm: {name: grpo}` with `rollout: {n: 1}`
     Instead: `rollout: {n: 8}`
     Source: DeepSeekMath (arXiv 2402.03300), section 4.1
     """
-    if config.algorithm.name == "grpo" and config.rollout.n == 1:
+    name = config.algorithm.name
+    if ALGORITHMS[name].is_grouped and config.rollout.n == 1:
         yield Verdict(
             "VRL103",
             ("rollout.n", "algorithm.name"),
-            "GRPO compares the samples of one prompt; with rollout.n = 1 there is nothing to compare",
+            f"{name} compares the samples of one prompt; with rollout.n = 1 there is nothing to compare",
             "raise rollout.n to 4 or more, or set algorithm.name: ppo",
         )

@@ -139,34 +139,10 @@ def card_computes_the_dtype(config: Config, context: Context) -> Iterator[Verdic
     gpu = context.cluster.gpu if context.cluster else None
     if gpu is None or gpu.supports_bf16:
         return
-    # Without loss scaling fp16 cannot be trained in, so the local backend has fp32 left.
-    better = "fp16" if config.backend == "verl" else "fp32"
     for key, dtype in _dtypes(config).items():
         if dtype == "bf16":
             message = f"the {gpu.name} has no bf16 units and emulates it slowly"
-            yield Verdict("VRL155", (key,), message, f"set {better}, or auto", "warning", of_presets=False)
-
-
-def fp16_is_scaled(config: Config, context: Context) -> Iterator[Verdict]:
-    """VRL156: a role is to be trained in fp16 without loss scaling.
-
-    Why: small gradients become 0 in fp16 unless the loss is scaled up first, which the local backend does not do; it
-        trains in bf16 or fp32 instead.
-    Example: `backend: local` with `actor: {dtype: fp16}`
-    Instead: `actor: {dtype: bf16}`, or `backend: verl`, which scales
-    Source: Mixed Precision Training (arXiv 1710.03740), section 3.2
-    """
-    if config.backend != "local":
-        return
-    own = {"actor.dtype": config.actor.dtype}
-    if config.algorithm.name == "ppo":
-        own["critic.dtype"] = config.critic.dtype
-    keys = [*own, *(["model.dtype"] if None in own.values() else [])]
-    dtypes = _dtypes(config)
-    for key in keys:
-        if dtypes.get(key) == "fp16":
-            message = "fp16 needs loss scaling, which the local backend does not have"
-            yield Verdict("VRL156", (key, "backend"), message, "set bf16 or auto", "warning", of_presets=False)
+            yield Verdict("VRL155", (key,), message, "set fp16, or auto", "warning", of_presets=False)
 
 
 def rollout_leaves_the_trainer_its_memory(config: Config, context: Context) -> Iterator[Verdict]:
@@ -181,7 +157,7 @@ def rollout_leaves_the_trainer_its_memory(config: Config, context: Context) -> I
     share, fsdp = config.rollout.gpu_memory_utilization, config.training.fsdp_config
     offloaded = {"weights": fsdp.param_offload, "optimizer": fsdp.optimizer_offload}
     stay = " and ".join(name for name, is_away in offloaded.items() if not is_away)
-    # The local backend's rollout has no cache of a set size.
+    # The local backend's rollout takes no more than is free.
     if config.backend == "verl" and share > _HIGH_SHARE and stay:
         keys = ("rollout.gpu_memory_utilization", "training.fsdp_config.optimizer_offload")
         message = f"the rollout takes {share:.0%} of each GPU, and the trainer's {stay} stay there as well"
@@ -241,7 +217,6 @@ PITFALLS: tuple[ContextRule, ...] = (
     large_data_are_not_text,
     memory_is_pinned_for_a_gpu,
     card_computes_the_dtype,
-    fp16_is_scaled,
     rollout_leaves_the_trainer_its_memory,
     copies_of_the_model_fill_the_gpus,
 )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from verlcli.config.algorithms import ALGORITHMS
 from verlcli.config.verl.pairs import ABSENT, View
 
 _FAR = 1_000_000_000  # steps or a bound that no run reaches
 _SHORT = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 _LONG = {long: short for short, long in _SHORT.items()}
+_LOSSES = {"clip": "vanilla", "gspo": "gspo", "cispo": "cispo"}
 
 
 def unless_null(value: Any, view: View) -> Any:
@@ -89,8 +91,9 @@ def positive(value: Any) -> Any:
 
 
 def checkpointing(value: Any, view: View) -> Any:
-    """On when either of our two names turns it on."""
-    return bool(value) or bool(view.value("model.use_recompute"))
+    """On when `training.recompute` recomputes anything, or where it is not set when either of the older names is on."""
+    chosen = view.value("training.recompute")
+    return bool(value) or bool(view.value("model.use_recompute")) if chosen is None else chosen != "none"
 
 
 def adapters(value: Any, view: View) -> Any:
@@ -106,13 +109,30 @@ def adapter_modules(value: Any, view: View) -> Any:
 
 
 def algorithm_name(value: Any, view: View) -> Any:
-    """`ppo` is verl's advantage estimator `gae`."""
-    return "gae" if value == "ppo" else value
+    """verl's advantage estimator of the algorithm: `gae` for `ppo`, `grpo` for its kin."""
+    return ALGORITHMS[value].estimator if value in ALGORITHMS else value
 
 
 def estimator(value: Any) -> Any:
-    """verl's `gae` is `ppo`; estimators other than that and `grpo` have no word here."""
-    return {"gae": "ppo", "grpo": "grpo"}.get(value, ABSENT) if isinstance(value, str) else ABSENT
+    """verl's `gae` is `ppo`; most others have one name on both sides, and the rest no word here."""
+    name = "ppo" if value == "gae" else value
+    known = isinstance(name, str) and name in ALGORITHMS and ALGORITHMS[name].estimator == value
+    return name if known else ABSENT
+
+
+def loss_mode(value: Any, view: View) -> Any:
+    """`clip` is verl's `vanilla`; what a version does not have is not handed on."""
+    from verlcli.facts.verl.types import choices
+
+    known = choices("actor_rollout_ref.actor.policy_loss.loss_mode", view.tree.version)
+    name = _LOSSES.get(value, value)
+    return name if known is None or name in known.values else ABSENT
+
+
+def policy_loss(value: Any) -> Any:
+    """verl's `vanilla` is `clip`; its further losses have no word here."""
+    names = {verl: name for name, verl in _LOSSES.items()}
+    return names.get(value, ABSENT) if isinstance(value, str) else ABSENT
 
 
 def compute_dtype(value: Any, view: View) -> Any:

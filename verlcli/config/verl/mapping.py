@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from verlcli.config.verl import codecs
 from verlcli.config.verl.groups import Kl
+from verlcli.config.verl.mapping_algorithm import ALGORITHM_GROUPS
 from verlcli.config.verl.mapping_run import ROLE_PAIRS, ROLLOUT_PAIRS, RUN_PAIRS, TRAINING_PAIRS
 from verlcli.config.verl.pairs import Field, Pair
 
@@ -37,8 +38,8 @@ _MODEL_PAIRS: tuple[Pair, ...] = (
         (f"{_MODEL}.enable_gradient_checkpointing",),
         megatron=(),
         encode=codecs.checkpointing,
-        others=("model.use_recompute",),
-        note="on when either of our two names is",
+        others=("model.use_recompute", "training.recompute"),
+        note="on when either of our two names is, or `training.recompute` is not `none`",
     ),
     Field("model.trust_remote_code", (f"{_MODEL}.trust_remote_code",)),
 )
@@ -84,7 +85,7 @@ _ALGORITHM_PAIRS: tuple[Pair, ...] = (
         ("algorithm.adv_estimator",),
         encode=codecs.algorithm_name,
         decode=codecs.estimator,
-        note="`ppo` is `gae`",
+        note="`ppo` is `gae`; `dr_grpo`, `dapo`, `gspo` and `cispo` are `grpo` with other keys",
     ),
     Field("algorithm.gamma", ("algorithm.gamma",)),
     Field("algorithm.lam", ("algorithm.lam",)),
@@ -106,6 +107,14 @@ _ALGORITHM_PAIRS: tuple[Pair, ...] = (
     Kl(),
     Field("algorithm.entropy_coef", (f"{_ACTOR}.entropy_coeff",)),
     Field("algorithm.loss_agg_mode", (f"{_ACTOR}.loss_agg_mode",)),
+    Field(
+        "algorithm.policy_loss",
+        (f"{_ACTOR}.policy_loss.loss_mode",),
+        encode=codecs.loss_mode,
+        decode=codecs.policy_loss,
+        note="`clip` is `vanilla`",
+    ),
+    *ALGORITHM_GROUPS,
 )
 
 PAIRS: tuple[Pair, ...] = (

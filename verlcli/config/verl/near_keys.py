@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from verlcli.config.verl.run import VerlRun
 
@@ -37,14 +38,15 @@ def _mended_path(run: VerlRun, key: str) -> Near | None:
     """Each part that the tree does not have replaced by the sibling it resembles."""
     found, likeness = "", 1.0
     for part in key.split("."):
-        names = [name for name in (*run.tree.children(found), *run.tree.extra_fields(found)) if name != "_target_"]
-        if part not in names:
+        children = run.tree.children(found)
+        if part not in children or part == "_target_":
+            names = [name for name in (*children, *run.tree.extra_fields(found)) if name != "_target_"]
             folded = {_folded(name): name for name in names}
-            close = get_close_matches(_folded(part), folded, n=1, cutoff=_CLOSE)
-            if not close:
+            close = _closest(_folded(part), folded, _CLOSE)
+            if close is None:
                 return None
-            likeness = min(likeness, SequenceMatcher(None, _folded(part), close[0]).ratio())
-            part = folded[close[0]]
+            likeness = min(likeness, SequenceMatcher(None, _folded(part), close).ratio())
+            part = folded[close]
         found = f"{found}.{part}" if found else part
     if not _useful(run, found) or (run.tree.is_section(found) and not found.endswith(key.rpartition(".")[2])):
         return None
@@ -81,12 +83,31 @@ def _shared(first: str, second: str) -> int:
 
 def _similar_name(run: VerlRun, key: str) -> Near | None:
     names, leaf = _by_leaf(run), _folded(key.rpartition(".")[2])
-    # Nothing much longer or shorter is as near as that; most names fall at once.
-    likely = [name for name in names if 2 * min(len(name), len(leaf)) >= _VERY_CLOSE * (len(name) + len(leaf))]
-    close = get_close_matches(leaf, likely, n=1, cutoff=_VERY_CLOSE)
-    useful = [other for other in names[close[0]] if _useful(run, other)] if close else []
+    close = _closest(leaf, names, _VERY_CLOSE)
+    useful = [other for other in names[close] if _useful(run, other)] if close is not None else []
     ranked = sorted(useful, key=lambda other: (*(-part for part in _rank(other, key)), len(other)))
     return Near((ranked[0],), False) if ranked else None
+
+
+def _closest(text: str, names: Iterable[str], cutoff: float) -> str | None:
+    """The name nearest to a text; None when none is as near as `cutoff`."""
+    letters = frozenset(text)
+
+    def likely(name: str) -> bool:
+        """Whether the letters allow it: each that only one of the two has is one less that they share."""
+        both = max(1, len(text) + len(name))
+        if 2 * min(len(text), len(name)) / both < cutoff:
+            return False
+        shared = min(len(text) - len(letters - _letters(name)), len(name) - len(_letters(name) - letters))
+        return 2 * shared / both >= cutoff
+
+    close = get_close_matches(text, filter(likely, names), n=1, cutoff=cutoff)
+    return close[0] if close else None
+
+
+@cache
+def _letters(name: str) -> frozenset[str]:
+    return frozenset(name)
 
 
 def _by_leaf(run: VerlRun) -> dict[str, list[str]]:

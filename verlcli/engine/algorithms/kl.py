@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 KlEstimator = Literal["k1", "k2", "k3"]
+
+LEAST_FACTOR = 0.5  # of one step on an adaptive coefficient
 
 
 def kl_penalty(logprobs: Tensor, reference: Tensor, estimator: KlEstimator) -> Tensor:
@@ -39,3 +42,23 @@ def rewards_with_kl(scores: Tensor, kl: Tensor, mask: Tensor, *, kl_coef: float)
     positions = torch.arange(on.shape[1], device=on.device)
     last = torch.where(on, positions, -1).amax(dim=1, keepdim=True)
     return torch.where(positions == last, rewards + scores.to(kl.dtype)[:, None], rewards)
+
+
+def sequence_kl(kl: Tensor, mask: Tensor) -> float:
+    """`kl[B, T]`, `mask[B, T]` -> mean over sequences of each one's mean over tokens; an empty sequence counts 0."""
+    on = mask.bool()
+    means = torch.where(on, kl, 0.0).sum(dim=1) / on.sum(dim=1).clamp(min=1)
+    return means.mean().item()
+
+
+def adapted_kl_coef(kl_coef: float, kl: float, *, target: float, horizon: int, sequences: int) -> float:
+    """The coefficient for the next step, `kl` nats a token having been measured on `sequences` responses.
+
+    kl_coef * (1 + clip(kl / target - 1, -0.2, 0.2) * sequences / horizon) (Ziegler et al., arXiv:1909.08593). The
+    factor is at least 0.5, so that a horizon shorter than a step turns no sign; a `kl` that is not finite changes
+    nothing.
+    """
+    if not math.isfinite(kl):
+        return kl_coef
+    error = min(max(kl / target - 1, -0.2), 0.2)
+    return kl_coef * max(1 + error * sequences / horizon, LEAST_FACTOR)

@@ -1,4 +1,4 @@
-"""The losses of an update: clipped policy loss, clipped value loss, and how token losses become one number."""
+"""The losses of an update: PPO's clipped loss, GSPO's and CISPO's for the policy, the clipped one for the values."""
 
 from __future__ import annotations
 
@@ -8,53 +8,79 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-LossAggMode = Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
+from verlcli.engine.algorithms.aggregate import LossAggMode, Totals, aggregate, share
+
+PolicyLoss = Literal["clip", "gspo", "cispo"]
 LOG_RATIO_LIMIT = 20.0  # exp(20) is finite in fp32 and beyond any useful ratio; the limit of verl and OpenRLHF
+SEQUENCE_LOG_RATIO_LIMIT = 10.0  # of a whole sequence's mean log ratio, from above only; verl's
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """The divisors of a whole mini batch, over all its micro batches and ranks.
-
-    Losses divided by these add up: the sum over micro batches is the mini batch's loss, however it was split.
+class TokenLosses:
+    """What a policy loss says about each token, all `[B, T]`.
 
     Attributes:
-        tokens: response tokens with mask 1.
-        sequences: sequences with at least one such token.
-        max_tokens: the constant length that `seq-mean-token-sum-norm` divides by; `data.max_response_length`.
+        losses: with gradient.
+        clipped: tokens whose ratio the clip range bounds.
+        bounded: tokens that the dual clip bounds; None where the loss has none.
     """
 
-    tokens: int
-    sequences: int
-    max_tokens: int
-
-    @classmethod
-    def of(cls, mask: Tensor, *, max_tokens: int | None = None) -> Totals:
-        """Count `mask[B, T]` of a whole mini batch; `max_tokens` defaults to T."""
-        on = mask.bool()
-        return cls(int(on.sum()), int(on.any(dim=1).sum()), max_tokens or mask.shape[1])
+    losses: Tensor
+    clipped: Tensor
+    bounded: Tensor | None = None
 
 
-def aggregate(losses: Tensor, mask: Tensor, mode: LossAggMode, totals: Totals) -> Tensor:
-    """`losses[B, T]`, `mask[B, T]` of one micro batch -> scalar, its share of the mini batch's loss.
+def clip_losses(
+    log_ratio: Tensor, advantages: Tensor, *, clip_low: float, clip_high: float, clip_c: float | None = None
+) -> TokenLosses:
+    """`log_ratio[B, T]` (new minus old log-probability), `advantages[B, T]` -> PPO's losses.
 
-    With l_it a token's loss, n_i a sequence's tokens, N and S the totals of tokens and sequences:
-    token-mean sum(l_it) / N (DAPO, arXiv:2503.14476); seq-mean-token-sum sum(l_it) / S;
-    seq-mean-token-mean sum_i(sum_t(l_it) / n_i) / S (GRPO, arXiv:2402.03300);
-    seq-mean-token-sum-norm sum(l_it) / (S * max_tokens) (Dr. GRPO, arXiv:2503.20783).
+    max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high)) with r = exp(log_ratio) (PPO, arXiv:1707.06347; the two bounds
+    apart are DAPO's clip-higher, arXiv:2503.14476). Where A < 0 the loss is bounded by -clip_c A (dual clip,
+    arXiv:1912.09729). Clipped are tokens whose clipped loss is strictly greater.
+
+    Raises:
+        ValueError: `clip_c` is 1 or less.
     """
-    mask = mask.bool()
-    losses = torch.where(mask, losses, 0.0)
-    sequences = max(totals.sequences, 1)
-    if mode == "token-mean":
-        return losses.sum() / max(totals.tokens, 1)
-    if mode == "seq-mean-token-sum":
-        return losses.sum() / sequences
-    if mode == "seq-mean-token-mean":
-        return (losses.sum(dim=1) / mask.sum(dim=1).clamp(min=1)).sum() / sequences
-    if mode == "seq-mean-token-sum-norm":
-        return losses.sum() / (sequences * max(totals.max_tokens, 1))
-    raise ValueError(f"unknown loss_agg_mode {mode!r}; choose one of {', '.join(get_args(LossAggMode))}")
+    if clip_c is not None and clip_c <= 1:
+        raise ValueError(f"clip_c must be greater than 1, not {clip_c}")
+    ratio = log_ratio.exp()
+    plain = -advantages * ratio
+    clipped = -advantages * ratio.clamp(1 - clip_low, 1 + clip_high)
+    losses = torch.maximum(plain, clipped)
+    if clip_c is None:
+        return TokenLosses(losses, clipped > plain)
+    bound = -clip_c * advantages
+    bounded = (advantages < 0) & (losses > bound)
+    return TokenLosses(torch.where(bounded, bound, losses), clipped > plain, bounded)
+
+
+def gspo_losses(
+    log_ratio: Tensor, advantages: Tensor, mask: Tensor, *, clip_low: float, clip_high: float
+) -> TokenLosses:
+    """`log_ratio`, `advantages`, `mask`, all `[B, T]` -> GSPO's losses, one ratio for all tokens of a sequence.
+
+    s_i = exp(sum_t(log r_it) / n_i), and a token's ratio is sg[s_i] r_it / sg[r_it]: its value is s_i, its gradient
+    the token's (GSPO-token, arXiv:2507.18071); then clipped as in PPO. The mean log ratio is limited to 10, as in verl.
+    """
+    on = mask.bool()
+    log_ratio = torch.where(on, log_ratio, 0.0)
+    of_sequence = log_ratio.sum(dim=1, keepdim=True) / on.sum(dim=1, keepdim=True).clamp(min=1)
+    together = log_ratio - log_ratio.detach() + of_sequence.detach()
+    return clip_losses(together.clamp(max=SEQUENCE_LOG_RATIO_LIMIT), advantages, clip_low=clip_low, clip_high=clip_high)
+
+
+def cispo_losses(
+    logprobs: Tensor, log_ratio: Tensor, advantages: Tensor, *, clip_low: float, clip_high: float
+) -> TokenLosses:
+    """`logprobs`, `log_ratio`, `advantages`, all `[B, T]` -> CISPO's losses: the weight is clipped, never the gradient.
+
+    -sg[clip(r, 1 - clip_low, 1 + clip_high)] A log pi (MiniMax-M1, arXiv:2506.13585). `clip_low` 1 leaves the weight
+    free from below. Clipped are tokens whose ratio lies outside.
+    """
+    ratio = log_ratio.exp().detach()
+    weight = ratio.clamp(1 - clip_low, 1 + clip_high)
+    return TokenLosses(-weight * advantages * logprobs, ratio != weight)
 
 
 def policy_loss(
@@ -63,38 +89,43 @@ def policy_loss(
     advantages: Tensor,
     mask: Tensor,
     *,
+    kind: PolicyLoss = "clip",
     clip_low: float,
     clip_high: float,
     clip_c: float | None = None,
+    weights: Tensor | None = None,
     mode: LossAggMode,
     totals: Totals,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """`logprobs`, `old_logprobs`, `advantages`, `mask`, all `[B, T]` -> (scalar loss, stats).
 
-    max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high)) with r = exp(logprobs - old_logprobs), the difference clamped to
-    +-20 (PPO, arXiv:1707.06347). Where A < 0 the loss is bounded by -clip_c A (dual clip, arXiv:1912.09729).
-    `advantages[B, 1]` broadcasts.
+    The token losses of `kind` (see `clip_losses`, `gspo_losses`, `cispo_losses`), their log ratio limited to +-20, or
+    for GSPO the sequence's to 10; times `weights[B, T]` (see `importance.truncated_weights`) where given; then
+    averaged. `advantages[B, 1]` broadcasts; `clip_c` belongs to `clip` alone.
 
     Returns: the loss, and detached shares of means over the mini batch's tokens, which add up over micro batches:
-    `clip_fraction` (tokens whose clipped loss is strictly greater), `clip_fraction_lower` (dual clip), `ppo_kl` (k1).
+    `clip_fraction`, `clip_fraction_lower` (dual clip), `ppo_kl` (k1).
+
+    Raises:
+        ValueError: an unknown `kind` or `mode`, or a `clip_c` of 1 or less.
     """
-    if clip_c is not None and clip_c <= 1:
-        raise ValueError(f"clip_c must be greater than 1, not {clip_c}")
-    log_ratio = (logprobs - old_logprobs).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
-    ratio = log_ratio.exp()
-    plain = -advantages * ratio
-    clipped = -advantages * ratio.clamp(1 - clip_low, 1 + clip_high)
-    losses = torch.maximum(plain, clipped)
-    bounded = torch.zeros_like(losses, dtype=torch.bool)
-    if clip_c is not None:
-        bound = -clip_c * advantages
-        bounded = (advantages < 0) & (losses > bound)
-        losses = torch.where(bounded, bound, losses)
+    log_ratio = logprobs - old_logprobs
+    limited = log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+    if kind == "clip":
+        of_tokens = clip_losses(limited, advantages, clip_low=clip_low, clip_high=clip_high, clip_c=clip_c)
+    elif kind == "gspo":
+        of_tokens = gspo_losses(log_ratio, advantages, mask, clip_low=clip_low, clip_high=clip_high)
+    elif kind == "cispo":
+        of_tokens = cispo_losses(logprobs, limited, advantages, clip_low=clip_low, clip_high=clip_high)
+    else:
+        raise ValueError(f"unknown policy_loss {kind!r}; choose one of {', '.join(get_args(PolicyLoss))}")
+    losses = of_tokens.losses if weights is None else of_tokens.losses * weights
     stats = {
-        "clip_fraction": _share(clipped > plain, mask, totals),
-        "clip_fraction_lower": _share(bounded, mask, totals),
-        "ppo_kl": _share(-log_ratio, mask, totals),
+        "clip_fraction": share(of_tokens.clipped, mask, totals),
+        "ppo_kl": share(-limited, mask, totals),
     }
+    if of_tokens.bounded is not None:
+        stats["clip_fraction_lower"] = share(of_tokens.bounded, mask, totals)
     return aggregate(losses, mask, mode, totals), stats
 
 
@@ -117,8 +148,4 @@ def value_loss(
     plain = (values - returns).square()
     clipped = (clipped - returns).square()
     loss = aggregate(torch.maximum(plain, clipped) / 2, mask, mode, totals)
-    return loss, {"value_clip_fraction": _share(clipped > plain, mask, totals)}
-
-
-def _share(values: Tensor, mask: Tensor, totals: Totals) -> Tensor:
-    return aggregate(values.detach().float(), mask, "token-mean", totals)
+    return loss, {"value_clip_fraction": share(clipped > plain, mask, totals)}
