@@ -23,6 +23,7 @@ class Batch:
     groups: Tensor  # [B] int64, index of the prompt in the step
     rollout_logprobs: Tensor | None = None  # [B, R], of the sampling distribution
     rewards: Tensor | None = None  # [B]
+    scores: Tensor | None = None  # [B], what the rewards said, before a penalty for length
     old_logprobs: Tensor | None = None  # [B, R]
     ref_logprobs: Tensor | None = None  # [B, R]
     values: Tensor | None = None  # [B, R]
@@ -52,20 +53,31 @@ class Batch:
 
     def rows(self, start: int, stop: int) -> Batch:
         """Rows `start:stop`, cut to the longest prompt and response among them."""
-        mask = self.attention_mask[start:stop]
+        return self._cut(slice(start, stop))
+
+    def select(self, rows: Tensor) -> Batch:
+        """The rows of these numbers in this order, cut to the longest prompt and response among them."""
+        return self._cut(rows.to(self.input_ids.device))
+
+    def halves(self) -> list[Batch]:
+        """The batch in two, or as it is where it has one row."""
+        return [self] if len(self) < 2 else self.split((len(self) + 1) // 2)
+
+    def _cut(self, rows: slice | Tensor) -> Batch:
+        mask = self.attention_mask[rows]
         prompt_width = mask.shape[1] - self.response_width
         # Prompts are left-padded and responses right-padded, so both cuts drop padding only.
         left = prompt_width - int(mask[:, :prompt_width].sum(-1).max())
-        keep = max(1, int(self.response_mask[start:stop].sum(-1).max()))
+        keep = max(1, int(self.response_mask[rows].sum(-1).max()))
         cut: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if value is None or value.dim() == 1:
-                cut[field.name] = None if value is None else value[start:stop]
+                cut[field.name] = None if value is None else value[rows]
             elif value.shape[1] == self.response_width and field.name not in ("input_ids", "attention_mask"):
-                cut[field.name] = value[start:stop, :keep]
+                cut[field.name] = value[rows, :keep]
             else:
-                cut[field.name] = value[start:stop, left : prompt_width + keep]
+                cut[field.name] = value[rows, left : prompt_width + keep]
         return Batch(**cut)
 
     def split(self, size: int) -> list[Batch]:

@@ -26,8 +26,9 @@ def explain(error: BaseException, run_dir: Path, step: int) -> BaseException:
         return DoesNotFitError(
             f"out of memory in step {step + 1}: {str(error).splitlines()[0]}",
             where=str(run_dir),
-            fix="lower training.ppo_micro_batch_size_per_gpu or rollout.batch_size, set "
-            "model.enable_gradient_checkpointing: true, or use LoRA (model.lora_rank); checkpoints are kept",
+            fix="lower training.max_token_len_per_gpu, training.ppo_micro_batch_size_per_gpu or rollout.batch_size, "
+            "set training.recompute: full or actor.optim.master_dtype: bf16, or use LoRA (model.lora_rank); "
+            "checkpoints are kept",
         )
     code = _errno(error)
     named = getattr(error, "filename", None)

@@ -245,8 +245,8 @@ def add_lora(model: PreTrainedModel, config: ModelConfig) -> nn.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of peft's own calls into transformers
-            adapted: nn.Module = get_peft_model(model, adapter)
-            return adapted
+            # In the base's dtype: the optimizer holds fp32 masters of adapters as of any weights.
+            adapted: nn.Module = get_peft_model(model, adapter, autocast_adapter_dtype=False)
     except ValueError as error:
         names = sorted({name.rsplit(".", 1)[-1] for name, m in model.named_modules() if isinstance(m, nn.Linear)})
         raise ConfigError(
@@ -254,6 +254,21 @@ def add_lora(model: PreTrainedModel, config: ModelConfig) -> nn.Module:
             where="model.lora_target_modules",
             fix=f"choose among {', '.join(names)}, or all-linear",
         ) from error
+    _refuse_adapted_head(model)
+    return adapted
+
+
+def _refuse_adapted_head(model: Any) -> None:
+    """The output head, which a tied model's embedding is too, goes through kernels that know no adapter."""
+    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
+    tied = head is not None and getattr(model.config.get_text_config(), "tie_word_embeddings", False)
+    for name, part in (("output head", head), ("input embedding, its output head too,", embedding if tied else None)):
+        if hasattr(part, "lora_A"):
+            raise ConfigError(
+                f"LoRA on this model's {name} is not supported",
+                where="model.lora_target_modules",
+                fix="leave lm_head and embed_tokens out; all-linear does",
+            )
 
 
 class ValueModel(nn.Module):
@@ -268,14 +283,21 @@ class ValueModel(nn.Module):
         nn.init.zeros_(self.value_head.weight)
         nn.init.zeros_(self.value_head.bias)
 
+    def body(self, **inputs: Any) -> Tensor:
+        """Hidden states `[B, T, H]`; `inputs` are those of a Hugging Face model."""
+        hidden: Tensor = self._body[0](**inputs).last_hidden_state
+        return hidden
+
+    def values(self, hidden: Tensor) -> Tensor:
+        """Values `[...]` of hidden states `[..., H]`, in fp32."""
+        values: Tensor = self.value_head(hidden.float()).squeeze(-1)
+        return values
+
     def forward(self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor) -> Tensor:
         """Values `[B, T]` of `input_ids[B, T]`."""
-        hidden = self._body[0](
-            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, use_cache=False
-        ).last_hidden_state
-        with torch.autocast(hidden.device.type, enabled=False):  # autocast would turn the head's output to bf16
-            values: Tensor = self.value_head(hidden.float()).squeeze(-1)
-        return values
+        return self.values(
+            self.body(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, use_cache=False)
+        )
 
 
 def build_value_model(language_model: PreTrainedModel, config: ModelConfig) -> ValueModel:

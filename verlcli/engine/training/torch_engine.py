@@ -1,35 +1,44 @@
-"""Training engine `torch`: one process, CPU or one GPU, AdamW on fp32 parameters with autocast to the planned dtype."""
+"""Training engine `torch`: one process, CPU or one GPU; packed batches, compiled blocks, AdamW on fp32 masters."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from verlcli.engine.algorithms import entropy_of, logprobs_of
+from verlcli.engine.attention import attention
 from verlcli.engine.batch import Batch
+from verlcli.engine.packing import Cost, MicroBatches, by_tokens, pack
 from verlcli.engine.training._base import LossFn, ShardingInfo, UpdateResult
+from verlcli.engine.training.blocks import Blocks, Recompute
+from verlcli.engine.training.forwards import Forward, hugging_face
+from verlcli.engine.training.optimizer import Optimizer
+from verlcli.engine.training.support import why_not_packed
+from verlcli.errors import DoesNotFitError
 
 if TYPE_CHECKING:
     from verlcli.config.types import OptimConfig
 
-Forward = Callable[[Batch], Any]
+Result = TypeVar("Result")
 
 
 class TorchEngine:
     """One module, its optimizer, and the forward pass that its role needs.
 
     Args:
-        module: on its device; only parameters with `requires_grad` are trained.
+        module: on its device, in the dtype of its arithmetic; only parameters with `requires_grad` are trained.
         forward: from a batch to what the role's loss function takes.
         optim: None for a model that is never updated.
-        autocast_dtype: dtype of the arithmetic on CUDA; None runs in the parameters' own.
-        recompute: recompute activations in the backward pass.
+        recompute: see `Blocks`.
+        compiled: compile the decoder blocks.
+        tokens: of a micro batch that `plan_micro_batches` makes; None: `sequences` decides.
+        sequences: of a micro batch, where their number is fixed or the model cannot run packed.
+        on_notice: is told what the user should know, such as a slower path that was taken.
     """
 
     def __init__(
@@ -38,71 +47,157 @@ class TorchEngine:
         forward: Forward,
         *,
         optim: OptimConfig | None,
-        autocast_dtype: torch.dtype | None = None,
-        recompute: bool = False,
+        recompute: Recompute = "none",
+        compiled: bool = False,
+        tokens: int | None = None,
+        sequences: int | None = None,
+        on_notice: Callable[[str], None] = warnings.warn,
     ) -> None:
         self.module = module
-        self._forward = forward
-        self._optim = optim
-        self._autocast_dtype = autocast_dtype
-        self._recompute = recompute
         self.phase = "training"
+        self._forward = forward
+        self._tokens, self._sequences = tokens, sequences
+        self._on_notice = on_notice
         disable_dropout(module)
-        if recompute:
-            _enable_recompute(module)
-        self.optimizer = None if optim is None else _build_optimizer(module, optim)
+        module.eval()
+        self._blocks = Blocks(module, recompute=recompute, compiled=compiled, on_notice=on_notice)
+        self.optimizer = None if optim is None else Optimizer(module, optim)
+        reason = why_not_packed(module, forward)
+        self.packed = reason is None
+        if reason is not None:
+            on_notice(f"this model trains on padded batches, more slowly than on packed ones: {reason}")
 
     @property
     def device(self) -> torch.device:
         return next(self.module.parameters()).device
 
-    def autocast(self) -> AbstractContextManager[Any]:
-        """Context in which the module's arithmetic runs."""
-        if self._autocast_dtype is None:
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=self._autocast_dtype)
+    def plan_micro_batches(self, batch: Batch) -> MicroBatches:
+        """Cut `batch` into the micro batches of one pass: by tokens, of equal work, or by a number of sequences."""
+        if self.packed and self._tokens is not None:
+            return by_tokens(batch, self._tokens, self._cost())
+        return MicroBatches(batch.split(self._sequences or len(batch)))
+
+    def _cost(self) -> Cost:
+        model: Any = hugging_face(getattr(self.module, "language_model", self.module))
+        return Cost.of_model(model.config.get_text_config())
 
     @torch.no_grad()
-    def infer(self, micro_batches: list[Batch], *, width: int) -> Any:
-        """The role's forward pass without gradients, `[B, width]` over all micro batches (padding 0)."""
-        self.module.eval()
-        rows = []
-        for micro in micro_batches:
-            with self.autocast():
-                out = self._forward(micro)
-            out = out[0] if isinstance(out, tuple) else out
-            out = out.float().masked_fill(~micro.response_mask, 0.0)
-            rows.append(nn.functional.pad(out, (0, width - out.shape[1])))
-        return torch.cat(rows)
+    def infer(self, micro_batches: Sequence[Batch], *, width: int) -> Tensor:
+        """The role's forward pass without gradients, `[B, width]` over all micro batches (padding 0).
 
-    def update(self, micro_batches: list[Batch], loss_fn: LossFn, *, lr: float) -> UpdateResult:
-        """One optimizer step; see `TrainingEngine.update`. Not taken when loss or gradient is not finite."""
-        if self.optimizer is None or self._optim is None:
+        Raises:
+            DoesNotFitError: half of each micro batch does not fit into memory either.
+        """
+
+        def run(parts: Sequence[Batch]) -> Tensor:
+            rows = []
+            with self._ready():
+                for batch, packed in zip(parts, self._pack(parts), strict=True):
+                    out = self._forward(batch, packed)
+                    out = out[0] if isinstance(out, tuple) else out
+                    out = out.float().masked_fill(~batch.response_mask, 0.0)
+                    rows.append(nn.functional.pad(out, (0, width - out.shape[1])))
+            return torch.cat(rows)
+
+        out, _ = self._with_room(run, micro_batches)
+        return micro_batches.restore(out) if isinstance(micro_batches, MicroBatches) else out
+
+    def update(self, micro_batches: Sequence[Batch], loss_fn: LossFn, *, lr: float) -> UpdateResult:
+        """One optimizer step; see `TrainingEngine.update`. Not taken when loss or gradient is not finite.
+
+        Raises:
+            DoesNotFitError: half of each micro batch does not fit into memory either.
+        """
+        if self.optimizer is None:
             raise RuntimeError("this engine was built without an optimizer")
-        self.module.train(self._recompute)  # recomputation hooks only act in train mode; dropout is 0 in both
-        self.optimizer.zero_grad(set_to_none=True)
-        losses, sums = list[Tensor](), dict[str, Tensor]()
-        for micro in micro_batches:
-            with self.autocast():
-                out = self._forward(micro)
-            loss, parts = loss_fn(out, micro)
-            loss.backward()
-            losses.append(loss.detach())
-            for name, value in parts.items():
-                sums[name] = sums[name] + value if name in sums else value
-        self.module.eval()
-        trainable = [p for p in self.module.parameters() if p.requires_grad]
-        limit = self._optim.clip_grad or math.inf
-        total = torch.stack(losses).sum().item()
-        stats = {name: float(value.item()) for name, value in sums.items()}
-        grad_norm = nn.utils.clip_grad_norm_(trainable, limit).item()
-        applied = math.isfinite(total) and math.isfinite(grad_norm)
+        optimizer, parts = self.optimizer, micro_batches
+        scale = optimizer.scale
+        while True:
+            (loss, stats), parts = self._with_room(lambda parts: self._accumulate(optimizer, parts, loss_fn), parts)
+            grad_norm = optimizer.clip().item()
+            finite = math.isfinite(grad_norm)
+            # In fp16 gradients may overflow, not the loss: the same step with a smaller factor then goes well.
+            if finite or not math.isfinite(loss) or not optimizer.lower_scale():
+                break
+        applied = finite and math.isfinite(loss)
         if applied:
-            for group in self.optimizer.param_groups:
-                group["lr"] = lr
-            self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return UpdateResult(total, grad_norm, applied, stats)
+            optimizer.step(lr)
+        else:
+            optimizer.scale = scale  # no smaller one helped
+        optimizer.clear()
+        return UpdateResult(loss, grad_norm, applied, stats)
+
+    def _accumulate(
+        self, optimizer: Optimizer, micro_batches: Sequence[Batch], loss_fn: LossFn
+    ) -> tuple[float, dict[str, float]]:
+        """Gradients of all micro batches; returns (loss, stats) of the mini batch."""
+        optimizer.clear()
+        losses, sums = list[Tensor](), dict[str, Tensor]()
+        with self._ready():
+            for batch, packed in zip(micro_batches, self._pack(micro_batches), strict=True):
+                loss, parts = loss_fn(self._forward(batch, packed), batch)
+                (loss * optimizer.scale if optimizer.scale != 1 else loss).backward()
+                losses.append(loss.detach())
+                for name, value in parts.items():
+                    sums[name] = sums[name] + value if name in sums else value
+        names = list(sums)
+        numbers = torch.stack([torch.stack(losses).sum().double(), *(sums[n].double() for n in names)]).tolist()
+        return numbers[0], dict(zip(names, numbers[1:], strict=True))
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        """Within: the module runs as in training."""
+        with ExitStack() as stack:
+            stack.enter_context(self._blocks.active())
+            if self.packed:
+                stack.enter_context(attention(self.module))
+            yield
+
+    def _pack(self, micro_batches: Sequence[Batch]) -> list[Any]:
+        """All before the first pass: each waits for the device, which then has nothing else to do."""
+        return [pack(batch) if self.packed else None for batch in micro_batches]
+
+    def _with_room(
+        self, run: Callable[[Sequence[Batch]], Result], micro_batches: Sequence[Batch]
+    ) -> tuple[Result, Sequence[Batch]]:
+        """`run`, and the micro batches that it went well with.
+
+        Where the memory does not suffice, it runs once more with micro batches of half the size, which then stay.
+        """
+        try:
+            return run(micro_batches), micro_batches
+        except torch.OutOfMemoryError as error:
+            first = str(error).splitlines()[0]
+        # Outside of `except`, whose traceback would keep the failed pass's tensors alive.
+        self._free()
+        halves = [half for batch in micro_batches for half in batch.halves()]
+        if len(halves) > len(micro_batches):
+            self._halve_limits(micro_batches)
+            self._on_notice(f"out of memory, so micro batches are half as large from here on ({first})")
+            try:
+                return run(halves), halves
+            except torch.OutOfMemoryError as error:
+                first = str(error).splitlines()[0]
+            self._free()
+        raise DoesNotFitError(
+            f"out of memory, with micro batches of half the size too: {first}"
+            if len(halves) > len(micro_batches)
+            else f"out of memory with one sequence at a time: {first}",
+            where="training",
+            fix="lower training.max_token_len_per_gpu or training.ppo_micro_batch_size_per_gpu, "
+            "set training.recompute: full, shorten data.max_response_length, or use LoRA (model.lora_rank)",
+        )
+
+    def _halve_limits(self, micro_batches: Sequence[Batch]) -> None:
+        if self._tokens is not None:
+            self._tokens = max(1, self._tokens // 2)
+        self._sequences = max(1, max(map(len, micro_batches)) // 2)
+
+    def _free(self) -> None:
+        if self.optimizer is not None:
+            self.optimizer.clear()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def get_sharding_info(self) -> ShardingInfo:
         """Layout of the weights: one process holds all, and generation uses the same storage."""
@@ -130,61 +225,18 @@ class TorchEngine:
             raise ValueError(f"parameters differ: {sorted(own.keys() ^ state.keys())[:4]}")
         for name, value in own.items():
             value.copy_(state[name])
+        if self.optimizer is not None:
+            self.optimizer.read_weights()
 
     def optimizer_state(self) -> dict[str, Tensor]:
-        """AdamW's moments and step counts as `NAME.exp_avg`, `NAME.exp_avg_sq`, `NAME.step`."""
+        """AdamW's moments and step counts, and the masters; see `Optimizer.state`."""
         assert self.optimizer is not None
-        return {
-            f"{name}.{key}": value
-            for name, p in self.module.named_parameters()
-            for key, value in self.optimizer.state.get(p, {}).items()
-        }
+        return self.optimizer.state()
 
     def load_optimizer_state(self, state: dict[str, Tensor]) -> None:
         """Inverse of `optimizer_state`."""
         assert self.optimizer is not None
-        parameters = dict(self.module.named_parameters())
-        for flat, value in state.items():
-            name, _, key = flat.rpartition(".")
-            p = parameters[name]
-            # AdamW keeps its step count on the CPU unless fused.
-            device = p.device if key != "step" or p.device.type == "cuda" else torch.device("cpu")
-            self.optimizer.state[p][key] = value.to(device, copy=True)
-
-
-def policy_forward(module: nn.Module, temperature: float, *, entropy_gradient: bool = False) -> Forward:
-    """Forward pass of a policy: batch -> (logprobs `[B, R]`, entropy `[B, R]`) of the response at `temperature`.
-
-    Passes without gradients want log-probs alone, so their entropy is None.
-    The entropy carries a gradient only if asked to (entropy bonus): it costs as much memory as the log-probs.
-    """
-
-    def forward(batch: Batch) -> tuple[Tensor, Tensor | None]:
-        width = batch.response_width
-        logits = module(
-            input_ids=batch.input_ids,
-            attention_mask=batch.attention_mask,
-            position_ids=batch.position_ids,
-            logits_to_keep=width + 1,
-            use_cache=False,
-        ).logits[:, -width - 1 : -1]
-        logprobs = logprobs_of(logits, batch.responses, temperature=temperature)
-        if not torch.is_grad_enabled():
-            return logprobs, None
-        with torch.set_grad_enabled(entropy_gradient):
-            return logprobs, entropy_of(logits, temperature=temperature)
-
-    return forward
-
-
-def value_forward(module: nn.Module) -> Forward:
-    """Forward pass of a critic: batch -> values `[B, R]` of the states before each response token."""
-
-    def forward(batch: Batch) -> Tensor:
-        values: Tensor = module(batch.input_ids, batch.attention_mask, batch.position_ids)
-        return values[:, -batch.response_width - 1 : -1]
-
-    return forward
+        self.optimizer.load(state)
 
 
 def disable_dropout(module: nn.Module) -> None:
@@ -194,25 +246,3 @@ def disable_dropout(module: nn.Module) -> None:
             part.p = 0.0
         elif isinstance(getattr(part, "attention_dropout", None), float):
             part.attention_dropout = 0.0  # type: ignore[assignment]
-
-
-def _enable_recompute(module: nn.Module) -> None:
-    for part in module.modules():
-        enable = getattr(part, "gradient_checkpointing_enable", None)
-        if enable is not None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # renamed in newer transformers; this name works in all
-                enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-            return
-
-
-def _build_optimizer(module: nn.Module, optim: OptimConfig) -> torch.optim.Optimizer:
-    trainable = [p for p in module.parameters() if p.requires_grad]
-    # One-dimensional parameters (norms, biases) are not decayed, as is usual.
-    groups = [
-        {"params": [p for p in trainable if p.dim() > 1], "weight_decay": optim.weight_decay},
-        {"params": [p for p in trainable if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
-    fused = trainable[0].device.type == "cuda"
-    return torch.optim.AdamW(groups, lr=optim.lr, betas=optim.betas, eps=optim.eps, fused=fused)
