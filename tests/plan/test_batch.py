@@ -131,9 +131,10 @@ def test_on_verl_the_default_micro_batch_divides(load: Load) -> None:
     assert batch.micro_batch_sequences == 25
 
 
-def test_dynamic_batches_of_verl_ignore_the_fixed_size(load: Load) -> None:
+@pytest.mark.parametrize("backend", ["verl", "local"])
+def test_dynamic_batches_ignore_the_fixed_size(load: Load, backend: str) -> None:
     overrides = sizes(512, 8, 512, 60, training__use_dynamic_bsz=True)
-    batch = plan_batch(load(*overrides, "backend=verl").config, 8)
+    batch = plan_batch(load(*overrides, f"backend={backend}").config, 8)
     assert batch.micro_batch_sequences == 16
     assert "dynamic, about" in batch.equation[3]
 

@@ -25,9 +25,9 @@ def actor(plan: Plan) -> tuple[str, str]:
         ("a100", "local", "bf16", "A100-SXM4-80GB computes bf16 natively"),
         ("a100", "verl", "bf16", "A100-SXM4-80GB computes bf16 natively"),
         ("v100", "verl", "fp16", "V100-SXM2-16GB has fp16 units and no bf16"),
-        ("v100", "local", "fp32", "fp16 needs loss scaling"),
+        ("v100", "local", "fp16", "V100-SXM2-16GB has fp16 units and no bf16"),
         ("rtx_4090", "verl", "fp16", "which computes bf16 natively too"),
-        ("rtx_4090", "local", "bf16", "fp16 is advised for NVIDIA GeForce RTX 4090 but needs loss scaling"),
+        ("rtx_4090", "local", "fp16", "which computes bf16 natively too"),
     ],
 )
 def test_auto_picks_what_the_device_computes(
@@ -42,9 +42,7 @@ def test_auto_picks_what_the_device_computes(
     ("machine", "backend", "asked", "dtype", "warning"),
     [
         ("v100", "verl", "bf16", "bf16", "no bf16 units and emulates it slowly: set fp16"),
-        ("v100", "local", "bf16", "bf16", "no bf16 units and emulates it slowly: set fp32"),
-        ("v100", "local", "fp16", "fp32", "fp16 needs loss scaling"),
-        ("a100", "local", "fp16", "bf16", "fp16 needs loss scaling"),
+        ("v100", "local", "bf16", "bf16", "no bf16 units and emulates it slowly: set fp16"),
         ("cpu", "local", "bf16", "bf16", "emulated on this CPU"),
         ("cpu", "local", "fp16", "fp32", "no use on a CPU"),
     ],
@@ -59,7 +57,15 @@ def test_a_dtype_that_costs_or_cannot_be_had_is_warned_of(
 
 @pytest.mark.parametrize(
     ("machine", "asked"),
-    [("cpu", "fp32"), ("a100", "fp32"), ("a100", "bf16"), ("v100", "fp32"), ("cpu_with_bf16", "bf16")],
+    [
+        ("cpu", "fp32"),
+        ("a100", "fp32"),
+        ("a100", "bf16"),
+        ("a100", "fp16"),
+        ("v100", "fp32"),
+        ("v100", "fp16"),
+        ("cpu_with_bf16", "bf16"),
+    ],
 )
 def test_a_dtype_that_the_device_has_is_taken_without_a_word(
     plan_of: PlanOf, request: pytest.FixtureRequest, machine: str, asked: str

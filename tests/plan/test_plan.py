@@ -53,10 +53,11 @@ def test_a_lora_run_with_a_reference_path_loads_it(plan_of: PlanOf, cpu: Machine
     ("override", "words"),
     [
         ("rollout.use_async_rollout=true", "in turn"),
-        ("rollout.gpu_memory_utilization=0.9", "hf rollout"),
+        ("rollout.gpu_memory_utilization=0.9", "the graph rollout on a cpu"),
+        ("rollout.max_num_seqs=8", "no such setting"),
+        ("rollout.cpu_offload=true", "no such setting"),
         ("rollout.tensor_model_parallel_size=2", "one process"),
         ("training.fsdp_config.param_offload=true", "on its device"),
-        ("training.use_dynamic_bsz=true", "fixed number"),
         ("actor.ulysses_sequence_parallel_size=4", "one process"),
         ("distributed.skip_grad_sync=false", "one process"),
         ("data.prefetch_factor=4", "reads rows"),
@@ -69,7 +70,7 @@ def test_a_lora_run_with_a_reference_path_loads_it(plan_of: PlanOf, cpu: Machine
         ("reward_model.dtype=fp16", "reward_model.path is not set"),
         ("data.prompt_key=question", "makes the prompts"),
         ("reward.timeout=1", "without a limit"),
-        ("critic.use_flash_attention=true", "model.attn_implementation"),
+        ("critic.use_flash_attention=true", "fastest attention"),
         ("reward_model.use_flash_attention=true", "transformers' own attention"),
     ],
 )

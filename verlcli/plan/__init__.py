@@ -64,7 +64,7 @@ def make_plan(
         *_machine_notes(config, device, devices, machine),
         *role_notes,
         *_reward_notes(config, origins),
-        *ineffective_keys(config, device, origins),
+        *ineffective_keys(config, device, _engine_of(placement, "rollout"), origins),
     )
     return Plan(
         name=name,
@@ -77,6 +77,10 @@ def make_plan(
         run_dir=run_dir(config, name),
         command=shlex.join(["verl", "train", *argv]),
     )
+
+
+def _engine_of(placement: Sequence[RolePlan], role: str) -> str:
+    return next(each.engine for each in placement if each.role == role)
 
 
 def _reward_notes(config: Config, origins: Mapping[str, Sequence[Origin]]) -> tuple[Note, ...]:

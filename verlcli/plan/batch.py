@@ -92,10 +92,13 @@ def _fix_mini(prompts: int, mini: int, step: int) -> str:
 
 
 def _micro(config: Config, mini_sequences: int) -> _Micro:
-    """The user's micro batch, checked; or one that fits `max_token_len_per_gpu`, in equal parts."""
+    """The user's micro batch, checked; or one that fits `max_token_len_per_gpu`, in equal parts.
+
+    The local backend fills micro batches with real tokens; where sequences stay below their longest, it makes fewer.
+    """
     asked = config.training.ppo_micro_batch_size_per_gpu
     verl = config.backend == "verl"
-    if asked is None or (verl and config.training.use_dynamic_bsz):
+    if asked is None or config.training.use_dynamic_bsz:
         return _micro_by_tokens(config, mini_sequences)
     if verl and mini_sequences % asked:
         raise DoesNotFitError(
@@ -118,7 +121,7 @@ def _micro_by_tokens(config: Config, mini_sequences: int) -> _Micro:
         size = max(value for value in _divisors(mini_sequences) if value <= limit)
     else:
         size = math.ceil(mini_sequences / math.ceil(mini_sequences / limit))
-    how = "dynamic, about" if config.backend == "verl" and config.training.use_dynamic_bsz else "chosen"
+    how = "dynamic, about" if config.training.use_dynamic_bsz else "chosen"
     return _Micro(size, f"{how}: {budget} tokens a forward pass / {tokens} a sequence")
 
 

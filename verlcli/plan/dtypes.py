@@ -18,27 +18,17 @@ class Choice:
     notes: tuple[Note, ...] = ()
 
 
-def choose_dtype(asked: DType, key: str, device: Device, machine: Machine, *, scaling: bool) -> Choice:
-    """Resolve `asked` (the value of `key`) on `device`.
-
-    Args:
-        scaling: fp16 is usable: the role is not trained, or its backend scales the loss. Without it fp16 gradients
-            underflow, so bf16 or fp32 stands in.
-    """
+def choose_dtype(asked: DType, key: str, device: Device, machine: Machine) -> Choice:
+    """Resolve `asked` (the value of `key`) on `device`. Both backends scale the loss where fp16 is trained."""
     if device == "cpu":
         return _on_cpu(asked, key, machine)
     # The slowest card decides for all of them.
     gpu = min(machine.gpus, key=lambda g: g.compute_capability, default=None)
     if asked == "auto":
-        return _auto_on_gpu(gpu, scaling=scaling)
+        return _auto_on_gpu(gpu)
     name, bf16 = (gpu.name, gpu.bf16) if gpu else ("the GPU", True)
-    if asked == "fp16" and not scaling:
-        stand_in: Precision = "bf16" if bf16 else "fp32"
-        message = f"fp16 needs loss scaling, which this backend does not have: training in {stand_in}"
-        return Choice(stand_in, message, (Note("warning", key, message),))
     if asked == "bf16" and not bf16:
-        better = "fp16" if scaling else "fp32"
-        note = Note("warning", key, f"{name} has no bf16 units and emulates it slowly: set {better}")
+        note = Note("warning", key, f"{name} has no bf16 units and emulates it slowly: set fp16")
         return Choice("bf16", f"{key}; emulated on {name}", (note,))
     return Choice(asked, key)
 
@@ -56,16 +46,12 @@ def _on_cpu(asked: DType, key: str, machine: Machine) -> Choice:
     return Choice(asked, key)
 
 
-def _auto_on_gpu(gpu: Gpu | None, *, scaling: bool) -> Choice:
+def _auto_on_gpu(gpu: Gpu | None) -> Choice:
     if gpu is None:
         return Choice("bf16", "no GPU here to ask; bf16 needs compute capability 8.0")
     if "RTX 4090" in gpu.name:
         # The published advice for this card, kept as its default although the card does bf16 as well.
-        if scaling:
-            return Choice("fp16", f"advised for {gpu.name}, which computes bf16 natively too")
-        return Choice("bf16", f"fp16 is advised for {gpu.name} but needs loss scaling; it computes bf16 natively")
+        return Choice("fp16", f"advised for {gpu.name}, which computes bf16 natively too")
     if gpu.bf16:
         return Choice("bf16", f"{gpu.name} computes bf16 natively")
-    if scaling:
-        return Choice("fp16", f"{gpu.name} has fp16 units and no bf16")
-    return Choice("fp32", f"{gpu.name} has no bf16, and fp16 needs loss scaling, which this backend does not have")
+    return Choice("fp16", f"{gpu.name} has fp16 units and no bf16")

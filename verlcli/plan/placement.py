@@ -24,10 +24,6 @@ class _Site:
     machine: Machine
     maps: Mapping[str, tuple[str, ...]]
 
-    @property
-    def scales_loss(self) -> bool:
-        return self.config.backend == "verl"
-
 
 def place_roles(
     config: Config, device: Device, actor_devices: tuple[str, ...], machine: Machine
@@ -39,7 +35,7 @@ def place_roles(
     """
     site = _Site(config, device, machine, device_maps(config))
     actor, actor_notes = _actor(site, actor_devices)
-    placed: list[_Placed] = [(actor, actor_notes), _rollout(config, actor)]
+    placed: list[_Placed] = [(actor, actor_notes), _rollout(config, actor, device)]
     if config.reward.function:
         placed.append((RolePlan("reward", ("cpu",), "python", "fp32", ", ".join(config.reward.function)), ()))
     if config.reward_model.path:
@@ -55,14 +51,14 @@ def _actor(site: _Site, devices: tuple[str, ...]) -> _Placed:
     config = site.config
     engine = training_engine(config.actor.training_engine, "actor.training_engine", config.backend)
     asked, key = _dtype_key(config, config.actor.dtype, "actor")
-    dtype = choose_dtype(asked, key, site.device, site.machine, scaling=site.scales_loss)
+    dtype = choose_dtype(asked, key, site.device, site.machine)
     return _placed(site, "actor", devices, engine, dtype)
 
 
-def _rollout(config: Config, actor: RolePlan) -> _Placed:
+def _rollout(config: Config, actor: RolePlan, device: Device) -> _Placed:
     own = config.actor.rollout_engine
     asked, key = (config.rollout.name, "rollout.name") if own is None else (own, "actor.rollout_engine")
-    engine = rollout_engine(asked, key, config.backend)
+    engine = rollout_engine(asked, key, config.backend, device)
     reason = f"{engine.reason}; the actor's weights and dtype"
     return RolePlan("rollout", actor.devices, engine.name, actor.dtype, reason), engine.notes
 
@@ -70,7 +66,7 @@ def _rollout(config: Config, actor: RolePlan) -> _Placed:
 def _reward_model(site: _Site, actor: RolePlan) -> _Placed:
     role = site.config.reward_model
     engine = forward_engine(role.engine, "reward_model.engine", site.config.backend)
-    return _beside(site, "reward_model", role, engine, actor, scaling=True)
+    return _beside(site, "reward_model", role, engine, actor)
 
 
 def _reference(site: _Site, actor: RolePlan) -> _Placed:
@@ -82,13 +78,13 @@ def _reference(site: _Site, actor: RolePlan) -> _Placed:
     if role.dtype is None and "reference" not in site.maps:
         # The KL divergence compares like with like.
         return _placed(site, "reference", actor.devices, engine, Choice(actor.dtype, "that of the actor"))
-    return _beside(site, "reference", role, engine, actor, scaling=True)
+    return _beside(site, "reference", role, engine, actor)
 
 
 def _critic(site: _Site, actor: RolePlan) -> _Placed:
     role = site.config.critic
     engine = training_engine(role.training_engine, "critic.training_engine", site.config.backend)
-    return _beside(site, "critic", role, engine, actor, scaling=site.scales_loss)
+    return _beside(site, "critic", role, engine, actor)
 
 
 def _beside(
@@ -97,14 +93,12 @@ def _beside(
     role: CriticConfig | ReferenceConfig | RewardModelConfig,
     engine: Engine,
     actor: RolePlan,
-    *,
-    scaling: bool,
 ) -> _Placed:
     """A role on the devices it names, else on the actor's."""
     devices = site.maps.get(name, actor.devices)
     device: Device = "cpu" if devices == ("cpu",) else "cuda"
     asked, key = _dtype_key(site.config, role.dtype, name)
-    dtype = choose_dtype(asked, key, device, site.machine, scaling=scaling)
+    dtype = choose_dtype(asked, key, device, site.machine)
     return _placed(site, name, devices, engine, dtype)
 
 

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from torch import Tensor
 
+from verlcli.errors import TrainingFailedError
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -17,6 +19,8 @@ class Sampling:
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0  # 0: off
+    min_tokens: int = 0  # no EOS before
+    stop: tuple[str, ...] = ()  # a response ends with the token that completes one of these strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,15 @@ class Rollout:
     def num_tokens(self) -> int:
         """Generated tokens, padding left out."""
         return int(self.mask.sum())
+
+
+def diverged() -> TrainingFailedError:
+    """The error of every engine whose model gives logits that are not finite."""
+    return TrainingFailedError(
+        "the policy diverged: its logits are not finite, so nothing can be sampled",
+        where="rollout",
+        fix="lower actor.optim.lr, and go on from an earlier checkpoint with --resume STEP",
+    )
 
 
 class RolloutEngine(Protocol):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from verlcli.engine.batch import left_pad
-from verlcli.engine.rollout._base import Rollout, Sampling
-from verlcli.errors import TrainingFailedError
+from verlcli.engine.rollout._base import Rollout, Sampling, diverged
+from verlcli.engine.rollout.stopping import StopStrings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -53,13 +53,13 @@ class HfRollout:
         eos_ids: Sequence[int],
         pad_id: int,
         batch_size: int | None,
-        autocast: Callable[[], AbstractContextManager[Any]],
+        tokenizer: Any = None,
     ) -> None:
+        self._tokenizer = tokenizer  # stop strings need it
         self._model: Any = model
         self.eos_ids = tuple(eos_ids)
         self._pad_id = pad_id
         self._batch_size = batch_size
-        self._autocast = autocast
 
     def generate(self, prompts: Sequence[Sequence[int]], n: int, sampling: Sampling) -> Rollout:
         """Draw `n` responses for each prompt; see `RolloutEngine.generate`."""
@@ -75,6 +75,8 @@ class HfRollout:
         tokens = torch.cat([_pad_right(tokens, width, self._pad_id) for tokens, _ in parts])
         logprobs = torch.cat([_pad_right(logprobs, width, 0.0) for _, logprobs in parts])
         mask = self._response_mask(tokens)
+        if sampling.stop:
+            mask &= self._until_stop(tokens, mask, sampling.stop)
         return Rollout(
             prompt_ids=prompt_ids,
             prompt_mask=prompt_mask,
@@ -92,15 +94,17 @@ class HfRollout:
             do_sample=sampling.temperature > 0,
             eos_token_id=list(self.eos_ids),
             pad_token_id=self._pad_id,
+            min_new_tokens=sampling.min_tokens or None,
             **NEUTRAL,
         )
         recorder = _LogprobRecorder()
-        with self._autocast(), _without_own_defaults(self._model), _divergence_explained():
+        with _without_own_defaults(self._model), _divergence_explained():
             sequences = self._model.generate(
                 input_ids=ids,
                 attention_mask=mask,
                 generation_config=settings,
                 logits_processor=LogitsProcessorList([*_warpers(sampling), recorder]),
+                stopping_criteria=self._criteria(sampling, ids.shape[1]),
             )
         recorder.close(sequences)
         return sequences[:, ids.shape[1] :], torch.stack(recorder.columns, dim=1)
@@ -109,6 +113,28 @@ class HfRollout:
         """True up to and including the first EOS, `[B, R]`."""
         is_eos = torch.isin(tokens, torch.tensor(self.eos_ids, device=tokens.device))
         return (is_eos.cumsum(-1) - is_eos.long()) == 0
+
+    def _criteria(self, sampling: Sampling, width: int) -> Any:
+        """Ends rows that have completed a stop string; transformers' own criterion fails on some tokenizers."""
+        from transformers import StoppingCriteriaList
+
+        def stopped(input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
+            rows = input_ids[:, width:].tolist()
+            return torch.tensor(
+                [self._stops(sampling.stop).length(row) is not None for row in rows], device=input_ids.device
+            )
+
+        return StoppingCriteriaList([stopped] if sampling.stop else [])
+
+    def _stops(self, stop: Sequence[str]) -> StopStrings:
+        return StopStrings(lambda ids: str(self._tokenizer.decode(ids)), stop)
+
+    def _until_stop(self, tokens: Tensor, mask: Tensor, stop: Sequence[str]) -> Tensor:
+        """True up to and including the token that completes a stop string, `[B, R]`."""
+        stops = self._stops(stop)
+        rows = [row[:n] for row, n in zip(tokens.tolist(), mask.sum(-1).tolist(), strict=True)]
+        lengths = torch.tensor([stops.length(row) or len(row) for row in rows], device=tokens.device)
+        return torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
 
     def load_weights(self, stream: Iterable[tuple[str, Tensor]]) -> None:
         """Nothing to do: this engine generates with the trainer's own module."""
@@ -142,11 +168,7 @@ def _divergence_explained() -> Iterator[None]:
     except RuntimeError as error:
         if "probability tensor" not in str(error) and "device-side assert" not in str(error):
             raise
-        raise TrainingFailedError(
-            "the policy diverged: its logits are not finite, so nothing can be sampled",
-            where="rollout",
-            fix="lower actor.optim.lr, and go on from an earlier checkpoint with --resume STEP",
-        ) from error
+        raise diverged() from error
 
 
 @contextmanager
