@@ -9,7 +9,7 @@ from verlcli.engine.schedule import learning_rate
 
 
 def optim(scheduler: str, warmup: int) -> OptimConfig:
-    return OptimConfig(1.0, 0.0, (0.9, 0.999), 1e-8, 1.0, scheduler, warmup)  # type: ignore[arg-type]
+    return OptimConfig(1.0, 0.0, (0.9, 0.999), 1e-8, 1.0, scheduler, warmup, "fp32")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -141,10 +141,20 @@ def test_every_corner_of_the_config_trains(settings: Settings, tmp_path: Path, c
             assert row["metrics"]["rollout_gap"] < 1e-5
 
 
-def test_a_lora_run_exports_the_merged_policy(settings: Settings) -> None:
+def length_reward(folder: Path) -> str:
+    """A reward that differs among the answers of an untrained model, which solves nothing."""
+    file = folder / "length.py"
+    file.write_text(
+        "def score(data_source, solution_str, ground_truth, extra_info=None):\n    return len(solution_str) / 8\n"
+    )
+    return f"{file}:score"
+
+
+def test_a_lora_run_exports_the_merged_policy(settings: Settings, tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM
 
-    running = make(settings(**{"model.lora_rank": 4, "actor.optim.lr": 0.05}))
+    changes = {"model.lora_rank": 4, "actor.optim.lr": 0.05, "reward.function": length_reward(tmp_path)}
+    running = make(settings(**changes))
     result = running.train()
     merged = AutoModelForCausalLM.from_pretrained(result.model, dtype=torch.float32)
     ids = torch.tensor([[5, 14, 6, 17]])
@@ -352,6 +362,7 @@ def test_kl_in_the_reward_moves_grpo_too(settings: Settings, tmp_path: Path) -> 
     losses = []
     for coef in (0.001, 1.0):
         changes = {"algorithm.kl_in": "reward", "algorithm.kl_coef": coef, "training.ppo_mini_batch_size": 4}
+        changes["reward.function"] = length_reward(tmp_path)
         make(settings(**changes, **{"trainer.output_dir": str(tmp_path / str(coef))})).train()
         losses.append([row["metrics"]["grad_norm"] for row in rows(tmp_path / str(coef))[2:]])
     assert losses[0] != losses[1]
@@ -460,7 +471,9 @@ def test_running_out_of_gpu_memory_names_the_keys(
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
     monkeypatch.setattr(stages, "actor_loss", full)
-    with pytest.raises(DoesNotFitError, match="out of memory in step 1") as caught:
-        make(settings()).train()
+    listener = Listener()
+    with pytest.raises(DoesNotFitError, match="out of memory, with micro batches of half the size too") as caught:
+        make(settings(), listener).train()
     assert "ppo_micro_batch_size_per_gpu" in str(caught.value)
+    assert any("micro batches are half as large" in warning for warning in listener.warnings)
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["attempts"][-1]["exit_code"] == 3

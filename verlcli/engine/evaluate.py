@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from verlcli.engine.rollout import Sampling
-from verlcli.engine.stages import Judged, decode_responses, score_responses, to_batch
+from verlcli.engine.scoring import Judged, decode_responses, score_responses, to_batch
 
 if TYPE_CHECKING:
     from verlcli.engine.roles import Roles
@@ -20,7 +21,7 @@ def evaluate(
     rows: Sequence[PromptRow],
     prompt_ids: Sequence[Sequence[int]],
     *,
-    max_tokens: int,
+    sampling: Sampling,
     chunk: int | None,
     seed: int,
 ) -> tuple[dict[str, float], Judged]:
@@ -32,10 +33,12 @@ def evaluate(
     texts: list[str] = []
     tokens = 0
     size = chunk or CHUNK
+    greedy = replace(sampling, temperature=0.0)
     for start in range(0, len(rows), size):
-        rollout = roles.rollout.generate(prompt_ids[start : start + size], 1, Sampling(max_tokens, temperature=0.0))
+        rollout = roles.rollout.generate(prompt_ids[start : start + size], 1, greedy)
         texts += decode_responses(roles.tokenizer, to_batch(rollout, 1))
         tokens += rollout.num_tokens
+    roles.rollout.sleep()
     judged = score_responses(roles, list(rows), texts, seed=seed)
     figures = {"reward": sum(judged.scores) / len(rows), "response_length": tokens / len(rows)}
     return figures | ({} if judged.accuracy is None else {"accuracy": judged.accuracy}), judged

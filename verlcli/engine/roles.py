@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,16 +12,26 @@ import torch
 from torch import nn
 
 from verlcli.engine import models
+from verlcli.engine.prompts import check_vocabulary
 from verlcli.engine.randomness import seed_all
 from verlcli.engine.rewards.model import RewardModel
-from verlcli.engine.rollout import HfRollout, RolloutEngine
+from verlcli.engine.rollout import RolloutEngine, build_rollout
 from verlcli.engine.training import TorchEngine, policy_forward, value_forward
+from verlcli.engine.training.forwards import hugging_face
+from verlcli.engine.training.linear_logprob import head_memory
 from verlcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from verlcli.config.types import Config
+    from verlcli.config.types import Config, OptimConfig
+    from verlcli.engine.batch import Batch
+    from verlcli.engine.packing import Packed
     from verlcli.engine.rewards import Rewarder
+    from verlcli.engine.training.blocks import Recompute
+    from verlcli.engine.training.forwards import Forward
     from verlcli.plan.types import Plan, RolePlan
+
+MakeEngine = Callable[..., TorchEngine]
+"""(module, its forward pass, optim=) -> its training engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +77,7 @@ class Roles:
             set_peft_model_state_dict(module, _load_tensors(folder / "adapter_model.safetensors"))
             return
         # Through the loader of its class: the names in the file may differ from those of the parameters.
-        saved = type(module).from_pretrained(folder, dtype=torch.float32)
+        saved = type(module).from_pretrained(folder, dtype=next(module.parameters()).dtype)
         self.actor.load_state_dict(dict(saved.named_parameters()))
 
     def export_merged(self, folder: Path) -> Path:
@@ -86,8 +98,15 @@ def load_run_tokenizer(config: Config) -> Any:
     return models.load_tokenizer(source, trust_remote_code=config.model.trust_remote_code)
 
 
-def build_roles(config: Config, plan: Plan, tokenizer: Any, rewarder: Rewarder | None) -> Roles:
-    """Load all models onto their devices.
+def build_roles(
+    config: Config,
+    plan: Plan,
+    tokenizer: Any,
+    rewarder: Rewarder | None,
+    *,
+    on_notice: Callable[[str], None] = warnings.warn,
+) -> Roles:
+    """Load all models onto their devices; `on_notice` is told of slower paths that had to be taken.
 
     Raises:
         ConfigError, MissingDependencyError: see `models.locate` and the loaders.
@@ -97,31 +116,36 @@ def build_roles(config: Config, plan: Plan, tokenizer: Any, rewarder: Rewarder |
         torch.backends.cuda.enable_cudnn_sdp(False)
     source = models.locate(_required_path(config))
     seed_all(config.trainer.seed, 0, "init/actor")
-    actor_module = _actor_module(config, _role(plan, "actor"), source)
+    actor_module: Any = _actor_module(config, _role(plan, "actor"), source)
     _check_positions(actor_module, config)
     lora = config.model.lora_rank > 0
-    recompute = config.model.enable_gradient_checkpointing or config.model.use_recompute
-    temperature = config.rollout.temperature
-    actor = TorchEngine(
+    make_engine = _engines(config, plan, on_notice)
+    device = _device(_role(plan, "actor"))
+    actor = make_engine(
         actor_module,
-        policy_forward(actor_module, temperature, entropy_gradient=config.algorithm.entropy_coef != 0),
+        policy_forward(
+            actor_module,
+            config.rollout.temperature,
+            entropy_gradient=config.algorithm.entropy_coef != 0,
+            **head_memory(device, saving=_recompute(config) != "none"),
+        ),
         optim=config.actor.optim,
-        autocast_dtype=_autocast(_role(plan, "actor")),
-        recompute=recompute,
     )
-    rollout = HfRollout(
+    check_vocabulary(tokenizer, actor_module.get_input_embeddings().weight.shape[0])
+    rollout = build_rollout(
+        _role(plan, "rollout"),
         actor_module,
+        config,
         eos_ids=_eos_ids(actor_module, tokenizer),
-        pad_id=tokenizer.pad_token_id,
-        batch_size=config.rollout.batch_size,
-        autocast=actor.autocast,
+        tokenizer=tokenizer,
+        on_notice=on_notice,
     )
     return Roles(
         tokenizer=tokenizer,
         actor=actor,
         rollout=rollout,
-        critic=_critic(config, plan, recompute),
-        reference=_reference(config, plan, actor, source),
+        critic=_critic(config, plan, make_engine),
+        reference=_reference(config, plan, actor, source, make_engine),
         reward_model=_reward_model(config, plan),
         rewarder=rewarder,
         lora=lora,
@@ -156,38 +180,55 @@ def _device(role: RolePlan) -> torch.device:
     return torch.device(role.devices[0])
 
 
-def _autocast(role: RolePlan) -> torch.dtype | None:
-    return None if role.dtype == "fp32" else models.TORCH_DTYPES[role.dtype]
+def _recompute(config: Config) -> Recompute:
+    """`training.recompute`, which the older switches stand in for where it is not set."""
+    if config.training.recompute is not None:
+        return config.training.recompute
+    return "full" if config.model.enable_gradient_checkpointing or config.model.use_recompute else "none"
+
+
+def _engines(config: Config, plan: Plan, on_notice: Callable[[str], None]) -> MakeEngine:
+    """Makes training engines of a module, its forward pass and its optimizer, by what the config says for all."""
+    training = config.training
+    fixed = training.ppo_micro_batch_size_per_gpu is not None and not training.use_dynamic_bsz
+
+    def make(module: nn.Module, forward: Forward, *, optim: OptimConfig | None) -> TorchEngine:
+        on_gpu = next(module.parameters()).device.type == "cuda"
+        return TorchEngine(
+            module,
+            forward,
+            optim=optim,
+            recompute=_recompute(config) if optim is not None else "none",
+            compiled=on_gpu if training.compile == "auto" else training.compile,
+            tokens=None if fixed else training.max_token_len_per_gpu,
+            sequences=plan.batch.micro_batch_sequences,
+            on_notice=on_notice,
+        )
+
+    return make
 
 
 def _actor_module(config: Config, role: RolePlan, source: models.ModelSource) -> nn.Module:
-    device = _device(role)
-    if config.model.lora_rank == 0:
-        return models.load_causal_lm(source, config.model, dtype=torch.float32, device=device)
-    # The frozen base needs no fp32 master; the adapter is always fp32.
-    base = models.load_causal_lm(source, config.model, dtype=models.TORCH_DTYPES[role.dtype], device=device)
-    return models.add_lora(base, config.model)
+    """In the planned dtype, which rollout and training share; the optimizer holds masters where that is not fp32."""
+    model = models.load_causal_lm(source, config.model, dtype=models.TORCH_DTYPES[role.dtype], device=_device(role))
+    return model if config.model.lora_rank == 0 else models.add_lora(model, config.model)
 
 
-def _critic(config: Config, plan: Plan, recompute: bool) -> TorchEngine | None:
+def _critic(config: Config, plan: Plan, make_engine: MakeEngine) -> TorchEngine | None:
     role = plan.role("critic")
     if role is None:
         return None
     source = models.locate(config.critic.path or _required_path(config), key="critic.path")
-    dtype = models.TORCH_DTYPES[role.dtype] if config.model.lora_rank > 0 else torch.float32
+    dtype = models.TORCH_DTYPES[role.dtype]
     body = models.load_causal_lm(source, config.model, dtype=dtype, device=_device(role), key="critic.path")
     seed_all(config.trainer.seed, 0, "init/critic")
     module = models.build_value_model(body, config.model)
-    return TorchEngine(
-        module,
-        value_forward(module),
-        optim=config.critic.optim,
-        autocast_dtype=_autocast(role),
-        recompute=recompute,
-    )
+    return make_engine(module, value_forward(module), optim=config.critic.optim)
 
 
-def _reference(config: Config, plan: Plan, actor: TorchEngine, source: models.ModelSource) -> TorchEngine | None:
+def _reference(
+    config: Config, plan: Plan, actor: TorchEngine, source: models.ModelSource, make_engine: MakeEngine
+) -> TorchEngine | None:
     role = plan.role("reference")
     if role is None:
         return None
@@ -196,17 +237,17 @@ def _reference(config: Config, plan: Plan, actor: TorchEngine, source: models.Mo
         module: Any = actor.module
         plain = policy_forward(module, temperature)
 
-        def without_adapter(batch: Any) -> Any:
+        def without_adapter(batch: Batch, packed: Packed | None = None) -> Any:
             with module.disable_adapter():
-                return plain(batch)
+                return plain(batch, packed)
 
-        return TorchEngine(module, without_adapter, optim=None, autocast_dtype=_autocast(role))
+        return make_engine(module, without_adapter, optim=None)
     if config.reference.path is not None:
         source = models.locate(config.reference.path, key="reference.path")
     frozen = models.load_causal_lm(
         source, config.model, dtype=models.TORCH_DTYPES[role.dtype], device=_device(role), key="reference.path"
     ).requires_grad_(False)
-    return TorchEngine(frozen, policy_forward(frozen, temperature), optim=None, autocast_dtype=_autocast(role))
+    return make_engine(frozen, policy_forward(frozen, temperature), optim=None)
 
 
 def _reward_model(config: Config, plan: Plan) -> RewardModel | None:
@@ -224,11 +265,12 @@ def _reward_model(config: Config, plan: Plan) -> RewardModel | None:
 
 
 def _eos_ids(module: Any, tokenizer: Any) -> list[int]:
-    """Every token that ends a response: the tokenizer's and those of the model's generation config."""
-    base = module.get_base_model() if hasattr(module, "get_base_model") else module
+    """Every token that ends a response: the tokenizer's and those of the model's generation config that it can give."""
+    base = hugging_face(module)
     own = base.generation_config.eos_token_id
     ids = own if isinstance(own, list) else [own]
-    return sorted({tokenizer.eos_token_id, *(i for i in ids if i is not None)})
+    known = base.get_input_embeddings().weight.shape[0]
+    return sorted({tokenizer.eos_token_id, *(i for i in ids if i is not None and i < known)})
 
 
 def _save_hf(module: Any, tokenizer: Any, folder: Path, **kwargs: Any) -> None:

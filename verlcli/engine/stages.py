@@ -1,9 +1,9 @@
-"""The stages of a PPO or GRPO step: rollout, reward, log-probs, values, advantages, updates."""
+"""The stages of a step: rollout, reward, dynamic sampling, log-probs, values, advantages, updates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,32 +11,41 @@ from torch import Tensor
 
 from verlcli.engine.algorithms import (
     Totals,
-    aggregate,
-    gae,
-    grpo_advantages,
-    kl_penalty,
-    policy_loss,
-    rewards_with_kl,
+    adapted_kl_coef,
+    overlong_penalty,
+    sequence_kl,
+    unequal_groups,
     value_loss,
-    whiten,
 )
 from verlcli.engine.batch import Batch
 from verlcli.engine.dataflow import Stage
+from verlcli.engine.groups import join, take
+from verlcli.engine.objective import actor_loss, can_skip_flat_rows, reward_kl, with_advantages
 from verlcli.engine.randomness import derive_seed, seed_all
-from verlcli.engine.rewards import RewardError, RewardInput
+from verlcli.engine.rewards import RewardError
 from verlcli.engine.rollout import Rollout, Sampling
+from verlcli.engine.scoring import decode_responses, score_responses, to_batch
 
 if TYPE_CHECKING:
-    from verlcli.config.types import AlgorithmConfig, Config
+    from verlcli.config.types import Config
     from verlcli.engine.roles import Roles
     from verlcli.engine.training import TorchEngine, UpdateResult
     from verlcli.engine.types import PromptRow
     from verlcli.plan.types import Plan
 
+MorePrompts = Callable[[int], "tuple[list[PromptRow], list[list[int]]] | None"]
+LossOf = Callable[..., tuple[Tensor, dict[str, Tensor]]]
+
 
 @dataclass(slots=True)
 class StepState:
-    """One step on its way through the stages."""
+    """One step on its way through the stages.
+
+    Attributes:
+        more_prompts: rows and token ids of the step's n-th further batch of prompts, n from 1, a function of step and
+            n alone; None: there are no more.
+        carried: numbers that one step hands to the next, saved with checkpoints: `kl_coef` where it adapts.
+    """
 
     step: int  # 1-based
     rows: list[PromptRow]
@@ -44,10 +53,13 @@ class StepState:
     lr: float
     critic_lr: float
     on_update: Callable[[str, UpdateResult, Batch], None]
+    more_prompts: MorePrompts | None = None
+    carried: dict[str, float] = field(default_factory=dict)
     rollout: Rollout | None = None
     batch: Batch | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     reward_errors: tuple[RewardError, ...] = ()
+    generated_tokens: int = 0
     trained_tokens: int = 0
 
     @property
@@ -59,19 +71,20 @@ class StepState:
 def build_stages(config: Config, plan: Plan, roles: Roles) -> list[Stage[StepState]]:
     """The graph of one step for this config: stages that have nothing to do are left out."""
     work = _Work(config, plan, roles)
+    filtered = [Stage("filter_groups", ("reward",), work.filter_groups)] if config.algorithm.filter_groups else []
+    sampled = ("filter_groups",) if filtered else ("rollout",)
     # One update on its own samples is on-policy: the old log-probs are the update's own, and no pass is needed.
     old = (
-        []
-        if plan.batch.updates == 1 and not work.kl_in_reward
-        else [Stage("old_logprobs", ("rollout",), work.old_logprobs)]
+        [] if plan.batch.updates == 1 and not work.kl_in_reward else [Stage("old_logprobs", sampled, work.old_logprobs)]
     )
-    reference = [] if roles.reference is None else [Stage("reference", ("rollout",), work.reference)]
-    values = [] if roles.critic is None else [Stage("values", ("rollout",), work.values)]
-    before = ("reward", *(s.name for s in (*old, *reference, *values)))
+    reference = [] if roles.reference is None else [Stage("reference", sampled, work.reference)]
+    values = [] if roles.critic is None else [Stage("values", sampled, work.values)]
+    before = ("reward", *(s.name for s in (*filtered, *old, *reference, *values)))
     update_critic = [] if roles.critic is None else [Stage("update_critic", ("advantages",), work.update_critic)]
     return [
         Stage("rollout", (), work.rollout),
         Stage("reward", ("rollout",), work.reward),
+        *filtered,
         *old,
         *reference,
         *values,
@@ -81,53 +94,109 @@ def build_stages(config: Config, plan: Plan, roles: Roles) -> list[Stage[StepSta
     ]
 
 
+def sampling_of(config: Config) -> Sampling:
+    """How the config says that tokens are drawn."""
+    rollout = config.rollout
+    return Sampling(
+        max_tokens=config.data.max_response_length,
+        temperature=rollout.temperature,
+        top_p=rollout.top_p,
+        top_k=rollout.top_k,
+        min_tokens=rollout.min_tokens,
+        stop=rollout.stop,
+    )
+
+
 class _Work:
     def __init__(self, config: Config, plan: Plan, roles: Roles) -> None:
         self._config = config
         self._algorithm = config.algorithm
         self._batch_plan = plan.batch
         self._roles = roles
-        self._sampling = Sampling(
-            max_tokens=config.data.max_response_length,
-            temperature=config.rollout.temperature,
-            top_p=config.rollout.top_p,
-            top_k=config.rollout.top_k,
-        )
+        self._sampling = sampling_of(config)
 
     @property
     def kl_in_reward(self) -> bool:
         return self._algorithm.kl_in == "reward" and self._algorithm.kl_coef != 0
 
-    def rollout(self, state: StepState) -> None:
+    def rollout(self, state: StepState, stream: str = "rollout") -> None:
         n = self._batch_plan.samples_per_prompt
-        seed_all(self._config.trainer.seed, state.step, "rollout")
+        seed_all(self._config.trainer.seed, state.step, stream)
         self._roles.actor.phase = "generation"
         rollout = self._roles.rollout.generate(state.prompt_ids, n, self._sampling)
+        self._roles.rollout.sleep()
         self._roles.actor.phase = "training"
         state.rollout = rollout
         state.batch = to_batch(rollout, n)
+        state.generated_tokens += rollout.num_tokens
         lengths = rollout.mask.sum(-1).float()
         finished = torch.isin(rollout.tokens, torch.tensor(self._roles.rollout.eos_ids, device=rollout.tokens.device))
         state.metrics["response_length"] = lengths.mean().item()
-        state.metrics["response_cut"] = 1 - (finished & rollout.mask).any(-1).float().mean().item()
+        ended = (finished & rollout.mask).any(-1) | (lengths < self._sampling.max_tokens)  # or by a stop string
+        state.metrics["response_cut"] = 1 - ended.float().mean().item()
 
-    def reward(self, state: StepState) -> None:
+    def reward(self, state: StepState, stream: str = "reward") -> None:
         batch = state.ready
         n = self._batch_plan.samples_per_prompt
         rows = [row for row in state.rows for _ in range(n)]
-        seed = derive_seed(self._config.trainer.seed, state.step, "reward")
+        seed = derive_seed(self._config.trainer.seed, state.step, stream)
         judged = score_responses(self._roles, rows, decode_responses(self._roles.tokenizer, batch), seed=seed)
-        state.reward_errors = judged.errors
-        rewards = torch.tensor(judged.scores, device=batch.input_ids.device)
-        state.batch = batch.with_(rewards=rewards)
-        groups = rewards.view(-1, n)
+        state.reward_errors += judged.errors
+        rewards = scores = torch.tensor(judged.scores, device=batch.input_ids.device)
+        if self._algorithm.overlong_buffer:
+            penalty = overlong_penalty(
+                batch.response_mask.sum(-1),
+                max_tokens=self._config.data.max_response_length,
+                buffer=self._algorithm.overlong_buffer,
+                factor=self._algorithm.overlong_penalty,
+            )
+            rewards = rewards + penalty
+            state.metrics["overlong_penalty"] = penalty.mean().item()
+        state.batch = batch.with_(rewards=rewards, scores=scores.clone())  # a file of tensors takes no shared ones
         state.metrics |= {
             "reward": rewards.mean().item(),
             "reward_std": rewards.std(correction=0).item(),
             **({} if judged.accuracy is None else {"accuracy": judged.accuracy}),
-            "equal_groups": (groups.amax(1) == groups.amin(1)).float().mean().item(),
-            "reward_errors": float(len(state.reward_errors)),
+            "equal_groups": 1 - unequal_groups(scores, n).float().mean().item(),
+            "reward_errors": float(len(judged.errors)),
         }
+
+    def filter_groups(self, state: StepState) -> None:
+        """DAPO's dynamic sampling: drop groups of equal rewards, sample further prompts until the batch is full.
+
+        The step's metrics are the means over all that was sampled. A step without any group to learn from keeps one,
+        so that it makes its update all the same: by momentum, weight decay and what else the loss has.
+        """
+        n, wanted = self._batch_plan.samples_per_prompt, len(state.rows)
+        first, limit = state.rollout, self._algorithm.max_num_gen_batches
+        sampled, metrics = [state.ready], [state.metrics]
+        kept = [self._unequal(state.ready)]
+        while sum(map(len, kept)) < wanted * n and state.more_prompts and (limit == 0 or len(sampled) < limit):
+            number = len(sampled)
+            further = state.more_prompts(number)
+            if further is None:
+                break
+            state.rows, state.prompt_ids = further
+            state.metrics = {}
+            self.rollout(state, f"rollout/{number}")
+            self.reward(state, f"reward/{number}")
+            sampled.append(state.ready)
+            metrics.append(state.metrics)
+            kept.append(self._unequal(state.ready))
+        useful = [batch for batch in kept if len(batch)] or [take(sampled[0], torch.arange(n))]
+        batch = join(useful)
+        state.batch = take(batch, torch.arange(min(len(batch), wanted * n)))
+        state.rollout = first
+        state.metrics = _over_all(metrics) | {
+            "gen_batches": float(len(sampled)),
+            "groups_kept": float(sum(map(len, kept)) // n),
+            "groups_dropped": float(sum(map(len, sampled)) // n - sum(map(len, kept)) // n),
+        }
+
+    def _unequal(self, batch: Batch) -> Batch:
+        n = self._batch_plan.samples_per_prompt
+        assert batch.scores is not None  # a penalty for length would make every group of wrong answers unequal
+        return take(batch, unequal_groups(batch.scores, n).repeat_interleave(n))
 
     def old_logprobs(self, state: StepState) -> None:
         state.batch = state.ready.with_(old_logprobs=self._infer(self._roles.actor, state.ready))
@@ -141,37 +210,31 @@ class _Work:
         state.batch = state.ready.with_(values=self._infer(self._roles.critic, state.ready))
 
     def _infer(self, engine: TorchEngine, batch: Batch) -> Tensor:
-        values: Tensor = engine.infer(batch.split(self._batch_plan.micro_batch_sequences), width=batch.response_width)
+        values: Tensor = engine.infer(engine.plan_micro_batches(batch), width=batch.response_width)
         return values
 
     def advantages(self, state: StepState) -> None:
         batch = state.ready
-        assert batch.rewards is not None
-        rewards = rewards_with_kl(
-            batch.rewards,
-            self._reward_kl(batch),
-            batch.response_mask,
-            kl_coef=self._algorithm.kl_coef if self.kl_in_reward else 0.0,
-        )
-        if batch.values is None:
-            # As in verl: GRPO compares whole responses, so the KL penalties of a response's tokens are summed.
-            of_responses = rewards.sum(-1) if self.kl_in_reward else batch.rewards
-            per_sequence = grpo_advantages(of_responses, batch.groups, norm_adv_by_std=self._algorithm.norm_adv_by_std)
-            state.batch = batch.with_(advantages=per_sequence[:, None] * batch.response_mask)
-            return
-        raw, returns = gae(
-            rewards, batch.values, batch.response_mask, gamma=self._algorithm.gamma, lam=self._algorithm.lam
-        )
-        state.batch = batch.with_(advantages=whiten(raw, batch.response_mask), returns=returns)
-        state.metrics["value"] = _masked_mean(batch.values, batch.response_mask)
-        state.metrics["return"] = _masked_mean(returns, batch.response_mask)
+        kl = reward_kl(batch, self._algorithm) if self.kl_in_reward else None
+        state.batch = with_advantages(batch, self._algorithm, kl, self._kl_coef(state))
+        if kl is not None:
+            self._adapt_kl(state, sequence_kl(kl, batch.response_mask))
+        for name, tensor in (("value", batch.values), ("return", state.ready.returns)):
+            if tensor is not None:
+                state.metrics[name] = _masked_mean(tensor, batch.response_mask)
 
-    def _reward_kl(self, batch: Batch) -> Tensor:
-        if not self.kl_in_reward:
-            return torch.zeros_like(batch.response_mask, dtype=torch.float32)
-        assert batch.old_logprobs is not None
-        assert batch.ref_logprobs is not None
-        return kl_penalty(batch.old_logprobs, batch.ref_logprobs, self._algorithm.kl_estimator)
+    def _kl_coef(self, state: StepState) -> float:
+        return state.carried.get("kl_coef", self._algorithm.kl_coef)
+
+    def _adapt_kl(self, state: StepState, kl: float) -> None:
+        """Steer the next step's coefficient by the distance of this one."""
+        algorithm, kl_coef = self._algorithm, self._kl_coef(state)
+        if algorithm.kl_target is None:
+            return
+        state.metrics["kl_coef"] = kl_coef
+        state.carried["kl_coef"] = adapted_kl_coef(
+            kl_coef, kl, target=algorithm.kl_target, horizon=algorithm.kl_horizon, sequences=len(state.ready)
+        )
 
     def update_critic(self, state: StepState) -> None:
         assert self._roles.critic is not None
@@ -195,13 +258,24 @@ class _Work:
         state.metrics |= _means(results, {"value_loss": "loss", "value_grad_norm": "grad_norm"})
 
     def update_actor(self, state: StepState) -> None:
+        largest: list[Tensor] = []
+
         def loss_for(totals: Totals) -> LossOf:
-            return lambda out, micro: actor_loss(out, micro, self._algorithm, totals)
+            def loss(out: tuple[Tensor, Tensor], micro: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+                value, stats = actor_loss(out, micro, self._algorithm, totals, self._kl_coef(state))
+                if "rollout_is_max" in stats:
+                    largest.append(stats.pop("rollout_is_max"))
+                return value, stats
+
+            return loss
 
         results = self._update(self._roles.actor, "actor", loss_for, state, state.lr)
         state.metrics |= _means(results, {"loss": "loss", "grad_norm": "grad_norm"})
         state.metrics["lr"] = state.lr
-        state.trained_tokens = int(state.ready.attention_mask.sum()) * self._batch_plan.ppo_epochs
+        if largest:
+            state.metrics["rollout_is_max"] = torch.stack(largest).amax().item()
+        if self._algorithm.kl_in == "loss" and "kl" in state.metrics:
+            self._adapt_kl(state, state.metrics["kl"])
 
     def _update(
         self,
@@ -212,107 +286,28 @@ class _Work:
         lr: float,
     ) -> list[UpdateResult]:
         batch, plan = state.ready, self._batch_plan
+        skips = role == "actor" and can_skip_flat_rows(self._algorithm)
         results = []
         for _ in range(plan.ppo_epochs):
             for mini in batch.split(plan.mini_batch_sequences_per_rank):
                 totals = Totals.of(mini.response_mask, max_tokens=self._config.data.max_response_length)
-                result = engine.update(mini.split(plan.micro_batch_sequences), loss_for(totals), lr=lr)
+                seen = _not_flat(mini) if skips else mini
+                totals = replace(totals, seen=int(seen.response_mask.sum()))
+                result = engine.update(engine.plan_micro_batches(seen), loss_for(totals), lr=lr)
                 results.append(result)
-                state.on_update(role, result, mini)
+                state.on_update(role, result, seen)
+                if role == "actor":
+                    state.trained_tokens += int(seen.attention_mask.sum())
         return results
 
 
-LossOf = Callable[..., tuple[Tensor, dict[str, Tensor]]]
-
-
-def actor_loss(
-    out: tuple[Tensor, Tensor], micro: Batch, algorithm: AlgorithmConfig, totals: Totals
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Policy loss, plus KL loss and minus entropy bonus where the config asks; `out`: (logprobs, entropy) `[B, R]`."""
-    logprobs, entropy = out
-    mask, mode = micro.response_mask, algorithm.loss_agg_mode
-    old = logprobs.detach() if micro.old_logprobs is None else micro.old_logprobs
-    assert micro.advantages is not None
-    loss, stats = policy_loss(
-        logprobs,
-        old,
-        micro.advantages,
-        mask,
-        clip_low=_or(algorithm.clip_ratio_low, algorithm.clip_ratio),
-        clip_high=_or(algorithm.clip_ratio_high, algorithm.clip_ratio),
-        clip_c=algorithm.clip_ratio_c,
-        mode=mode,
-        totals=totals,
-    )
-    stats["policy_loss"] = loss.detach()
-    stats["entropy"] = aggregate(entropy.detach(), mask, "token-mean", totals)
-    if micro.rollout_logprobs is not None:
-        gap = (logprobs.detach() - micro.rollout_logprobs).abs()
-        stats["rollout_gap"] = aggregate(gap, mask, "token-mean", totals)
-    if micro.ref_logprobs is not None:
-        kl = kl_penalty(logprobs, micro.ref_logprobs, algorithm.kl_estimator)
-        stats["kl"] = aggregate(kl.detach(), mask, "token-mean", totals)
-        if algorithm.kl_in == "loss":
-            loss = loss + algorithm.kl_coef * aggregate(kl, mask, mode, totals)
-    if algorithm.entropy_coef != 0:
-        loss = loss - algorithm.entropy_coef * aggregate(entropy, mask, mode, totals)
-    return loss, stats
-
-
-def to_batch(rollout: Rollout, n: int) -> Batch:
-    """Prompts and responses side by side; rows `i*n .. i*n+n-1` form group i."""
-    rows = rollout.tokens.shape[0]
-    return Batch(
-        input_ids=torch.cat([rollout.prompt_ids, rollout.tokens], dim=1),
-        attention_mask=torch.cat([rollout.prompt_mask, rollout.mask.long()], dim=1),
-        response_mask=rollout.mask,
-        groups=torch.arange(rows, device=rollout.tokens.device) // n,
-        rollout_logprobs=rollout.logprobs,
-    )
-
-
-def decode_responses(tokenizer: object, batch: Batch) -> list[str]:
-    """Responses as text, special tokens and padding left out."""
-    rows = [tokens[mask].tolist() for tokens, mask in zip(batch.responses, batch.response_mask, strict=True)]
-    texts: list[str] = tokenizer.batch_decode(rows, skip_special_tokens=True)  # type: ignore[attr-defined]
-    return texts
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What the rewards say about B responses.
-
-    Attributes:
-        scores: `[B]`, weighted functions plus reward model.
-        accuracy: share that the first reward function by itself scores 1 or more; None without a function.
-        errors: samples whose reward failed (scored 0).
-    """
-
-    scores: list[float]
-    accuracy: float | None
-    errors: tuple[RewardError, ...]
-
-
-def score_responses(roles: Roles, rows: list[PromptRow], texts: list[str], *, seed: int) -> Judged:
-    """Score `texts`, the responses to `rows`.
-
-    Raises:
-        TrainingFailedError: more samples failed than `reward.max_error_fraction` allows.
-    """
-    scores, accuracy, errors = [0.0] * len(texts), None, tuple[RewardError, ...]()
-    if roles.rewarder is not None:
-        inputs = [
-            RewardInput(row.data_source, text, row.ground_truth, row.extra_info)
-            for row, text in zip(rows, texts, strict=True)
-        ]
-        outcome = roles.rewarder.score(inputs, seed=seed)
-        roles.rewarder.check(outcome, len(inputs))
-        scores, errors = list(outcome.scores), tuple(outcome.errors)
-        accuracy = sum(score >= 1.0 for score in outcome.first) / len(texts)
-    if roles.reward_model is not None:
-        judged = roles.reward_model.score([row.prompt for row in rows], texts)
-        scores = [a + b for a, b in zip(scores, judged, strict=True)]
-    return Judged(scores, accuracy, errors)
+def _not_flat(mini: Batch) -> Batch:
+    """The rows with an advantage; the first row where there is none, so that an update is made all the same."""
+    assert mini.advantages is not None
+    rows = (mini.advantages != 0).any(dim=1)
+    if not rows.any():
+        rows[0] = True
+    return mini if rows.all() else take(mini, rows)
 
 
 def _means(results: list[UpdateResult], names: dict[str, str]) -> dict[str, float]:
@@ -325,9 +320,12 @@ def _means(results: list[UpdateResult], names: dict[str, str]) -> dict[str, floa
     return means | ({"skipped_updates": float(skipped)} if skipped else {})
 
 
+def _over_all(metrics: list[dict[str, float]]) -> dict[str, float]:
+    """Means of each metric over those that have it; counts are added up."""
+    found = {name: [each[name] for each in metrics if name in each] for name in metrics[0]}
+    means = {name: sum(values) / len(values) for name, values in found.items()}
+    return means | {name: sum(found[name]) for name in ("reward_errors",) if name in found}
+
+
 def _masked_mean(values: Tensor, mask: Tensor) -> float:
     return (values * mask).sum().item() / max(1, int(mask.sum()))
-
-
-def _or(value: float | None, default: float) -> float:
-    return default if value is None else value

@@ -51,8 +51,9 @@ class TrainResult:
 
 def metrics_row(state: StepState, seconds: dict[str, float]) -> dict[str, Any]:
     """One line of `metrics.jsonl`. `metrics` and `tokens` repeat bit for bit on the same machine; seconds do not."""
-    assert state.rollout is not None
-    generated = state.rollout.num_tokens
+    generated = state.generated_tokens
+    # Dynamic sampling generates in its own stage too.
+    rollout = seconds["rollout"] + seconds.get("filter_groups", 0.0)
     update = seconds.get("update_actor", 0.0) + seconds.get("update_critic", 0.0)
     return {
         "step": state.step,
@@ -60,7 +61,7 @@ def metrics_row(state: StepState, seconds: dict[str, float]) -> dict[str, Any]:
         "tokens": {"generated": generated, "trained": state.trained_tokens},
         "seconds": {name: round(value, 6) for name, value in seconds.items()},
         "tokens_per_second": {
-            "generated": _rate(generated, seconds["rollout"]),
+            "generated": _rate(generated, rollout),
             "trained": _rate(state.trained_tokens, update),
             "end_to_end": _rate(generated, seconds["step"]),
         },
@@ -83,7 +84,7 @@ def summarize(run: RunDirectory, *, checkpoint: Path, model: Path, peak_gib: flo
         eval_after=evals[-1] if evals else None,
         reward_first=steps[0]["metrics"]["reward"] if steps else None,
         reward_last=steps[-1]["metrics"]["reward"] if steps else None,
-        generated_per_second=_rate(generated, sum(s["rollout"] for s in seconds)),
+        generated_per_second=_rate(generated, sum(s["rollout"] + s.get("filter_groups", 0.0) for s in seconds)),
         trained_per_second=_rate(
             trained, sum(s.get("update_actor", 0.0) + s.get("update_critic", 0.0) for s in seconds)
         ),

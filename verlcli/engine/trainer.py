@@ -6,7 +6,7 @@ import shlex
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from verlcli.engine.roles import Roles, build_roles, load_run_tokenizer
 from verlcli.engine.run_directory import RunDirectory, open_run, redacted
 from verlcli.engine.schedule import learning_rate
 from verlcli.engine.signals import StopRequest
-from verlcli.engine.stages import StepState, build_stages
+from verlcli.engine.stages import StepState, build_stages, sampling_of
 from verlcli.engine.summary import TrainResult, metrics_row, summarize
 from verlcli.errors import ConfigError, InterruptedRunError, TrainingFailedError, VerlCliError
 from verlcli.plan import Plan, make_plan, require_devices, require_local, this_machine
@@ -81,6 +81,7 @@ class PPOTrainer:
         self._applied = 0  # updates of this attempt
         self._trained = False
         self._failed_in_a_row: dict[str, int] = {}
+        self._carried: dict[str, float] = {}  # what one step hands to the next
         self._run: RunDirectory | None = None
         self._train_data, self._val_data = load_datasets(self.config.data)
 
@@ -95,7 +96,7 @@ class PPOTrainer:
         log = self._run.path / "logs" / "reward.log" if self._run else None
         wanted = self.plan.role("reward") is not None
         rewarder = load_reward(self.config.reward, log=log) if wanted else None
-        return build_roles(self.config, self.plan, self.tokenizer, rewarder)
+        return build_roles(self.config, self.plan, self.tokenizer, rewarder, on_notice=self._warn)
 
     @property
     def actor_model(self) -> TorchEngine:
@@ -155,6 +156,8 @@ class PPOTrainer:
             lr=learning_rate(self.config.actor.optim, step, total),
             critic_lr=learning_rate(self.config.critic.optim, step, total),
             on_update=self._after_update,
+            more_prompts=partial(self._feed.more, step),
+            carried=self._carried,
         )
         if truncated:
             state.metrics["prompts_truncated"] = float(truncated)
@@ -281,6 +284,7 @@ class PPOTrainer:
         self.roles.load(run.checkpoint)
         self.step = state["step"]
         self._failed_in_a_row = state["failed_in_a_row"]
+        self._carried = state.get("carried", {})
         run.forget_after(self.step)
         run.event("resumed", step=self.step)
 
@@ -295,7 +299,7 @@ class PPOTrainer:
             self.roles,
             rows,
             ids,
-            max_tokens=self.config.data.max_response_length,
+            sampling=sampling_of(self.config),
             chunk=self.config.rollout.batch_size,
             seed=derive_seed(self.config.trainer.seed, self.step, "eval"),
         )
@@ -312,6 +316,7 @@ class PPOTrainer:
                     "step": self.step,
                     "seed": self.config.trainer.seed,  # randomness and data position are functions of seed and step
                     "failed_in_a_row": self._failed_in_a_row,
+                    "carried": self._carried,
                 },
             )
 

@@ -84,6 +84,21 @@ def test_a_template_that_refuses_the_roles_is_explained() -> None:
     assert caught.value.fix
 
 
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ({"tool_use": TEMPLATE}, "refuses these messages"),
+        ("{{ messages[0].content + 1 }}", "refuses these messages: can only concatenate str"),
+        ("{{ nothing.there }}", "refuses these messages: 'nothing' is undefined"),
+        ("{% for %}", "refuses these messages"),
+    ],
+    ids=["named, without a default", "type error", "undefined", "not a template"],
+)
+def test_a_broken_template_is_explained_too(template: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        encode_prompt(make_tokenizer(template=template), USER, 20, "error")
+
+
 def test_a_prompt_without_tokens_is_refused() -> None:
     with pytest.raises(ConfigError, match="no tokens"):
         encode_prompt(make_tokenizer(frame="$A"), "   ", 3, "left")

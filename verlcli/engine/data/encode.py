@@ -80,7 +80,7 @@ def _chat_ids(tokenizer: Any, messages: Sequence[Message], where: str | None) ->
         ids = tokenizer.apply_chat_template(
             [dict(message) for message in messages], tokenize=True, add_generation_prompt=True, return_dict=False
         )
-    except TemplateError as error:
+    except (TemplateError, TypeError, ValueError) as error:  # also a set of named templates without a default
         raise ConfigError(
             f"the model's chat template refuses these messages: {error}",
             where=where,
