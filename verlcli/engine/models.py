@@ -271,6 +271,11 @@ def _refuse_adapted_head(model: Any) -> None:
             )
 
 
+def hugging_face(module: Any) -> Any:
+    """The transformers model itself, of which PEFT's wrapper holds one with adapters in it."""
+    return module.get_base_model() if hasattr(module, "get_base_model") else module
+
+
 class ValueModel(nn.Module):
     """Critic: a language model's body with one linear value head, zero at the start."""
 

@@ -12,12 +12,12 @@ import torch
 from torch import nn
 
 from verlcli.engine import models
+from verlcli.engine.models import hugging_face
 from verlcli.engine.prompts import check_vocabulary
 from verlcli.engine.randomness import seed_all
 from verlcli.engine.rewards.model import RewardModel
 from verlcli.engine.rollout import RolloutEngine, build_rollout
 from verlcli.engine.training import TorchEngine, policy_forward, value_forward
-from verlcli.engine.training.forwards import hugging_face
 from verlcli.engine.training.linear_logprob import head_memory
 from verlcli.errors import ConfigError
 

@@ -43,11 +43,13 @@ class Judged:
         scores: `[B]`, weighted functions plus reward model.
         accuracy: share that the first reward function by itself scores 1 or more; None without a function.
         errors: samples whose reward failed (scored 0).
+        truncated: texts longer than the reward model reads, which lost their start.
     """
 
     scores: list[float]
     accuracy: float | None
     errors: tuple[RewardError, ...]
+    truncated: int = 0
 
 
 def score_responses(roles: Roles, rows: list[PromptRow], texts: list[str], *, seed: int) -> Judged:
@@ -66,7 +68,9 @@ def score_responses(roles: Roles, rows: list[PromptRow], texts: list[str], *, se
         roles.rewarder.check(outcome, len(inputs))
         scores, errors = list(outcome.scores), tuple(outcome.errors)
         accuracy = sum(score >= 1.0 for score in outcome.first) / len(texts)
+    truncated = 0
     if roles.reward_model is not None:
         judged = roles.reward_model.score([row.prompt for row in rows], texts)
         scores = [a + b for a, b in zip(scores, judged, strict=True)]
-    return Judged(scores, accuracy, errors)
+        truncated = roles.reward_model.truncated
+    return Judged(scores, accuracy, errors, truncated)

@@ -159,6 +159,7 @@ class _Work:
             **({} if judged.accuracy is None else {"accuracy": judged.accuracy}),
             "equal_groups": 1 - unequal_groups(scores, n).float().mean().item(),
             "reward_errors": float(len(judged.errors)),
+            **({"reward_truncated": float(judged.truncated)} if judged.truncated else {}),
         }
 
     def filter_groups(self, state: StepState) -> None:
@@ -322,9 +323,10 @@ def _means(results: list[UpdateResult], names: dict[str, str]) -> dict[str, floa
 
 def _over_all(metrics: list[dict[str, float]]) -> dict[str, float]:
     """Means of each metric over those that have it; counts are added up."""
-    found = {name: [each[name] for each in metrics if name in each] for name in metrics[0]}
+    names = dict.fromkeys(name for each in metrics for name in each)
+    found = {name: [each[name] for each in metrics if name in each] for name in names}
     means = {name: sum(values) / len(values) for name, values in found.items()}
-    return means | {name: sum(found[name]) for name in ("reward_errors",) if name in found}
+    return means | {name: sum(found[name]) for name in ("reward_errors", "reward_truncated") if name in found}
 
 
 def _masked_mean(values: Tensor, mask: Tensor) -> float:

@@ -117,7 +117,10 @@ class PPOTrainer:
             return None
         check_lengths(self._val_data, self.config.data, self.tokenizer, key="data.val_files")
         rows = [self._val_data[i] for i in range(len(self._val_data))]
-        return rows, encode_rows(rows, self.config.data, self.tokenizer)[0]
+        ids, cut = encode_rows(rows, self.config.data, self.tokenizer)
+        if cut:
+            self._warn(f"{cut} of {len(rows)} held-out prompts are cut to data.max_prompt_length")
+        return rows, ids
 
     @cached_property
     def _stages(self) -> Any:

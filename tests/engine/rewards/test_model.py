@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from transformers import (
 )
 
 from verlcli.engine.rewards.model import RewardModel, batches_by_length
+from verlcli.engine.scoring import score_responses
+from verlcli.engine.types import PromptRow
 from verlcli.errors import ConfigError
 
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", "user", "assistant", *"abcdefgh"]
@@ -150,6 +153,16 @@ def test_truncated_texts_are_counted_each_time() -> None:
     assert model.truncated == 2
     model.score(["a"], [" b"])
     assert model.truncated == 0
+
+
+def test_truncated_texts_are_reported_with_the_scores() -> None:
+    model = RewardModel(make_module(), make_tokenizer(limit=8))
+    roles: Any = SimpleNamespace(rewarder=None, reward_model=model)
+    prompts, responses = ["a", "a b c d e f g h"], [" b", " c"]
+    rows = [PromptRow(prompt, data_source="", ground_truth="") for prompt in prompts]
+    judged = score_responses(roles, rows, responses, seed=0)
+    assert judged.truncated == 1
+    assert judged.scores == model.score(prompts, responses)
 
 
 def test_the_models_positions_are_a_limit_too() -> None:

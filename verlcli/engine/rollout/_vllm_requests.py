@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from verlcli.engine.batch import left_pad
+from verlcli.engine.models import hugging_face
 from verlcli.engine.rollout._base import Rollout, Sampling, diverged
 from verlcli.engine.rollout.stopping import StopStrings
 from verlcli.errors import ConfigError, TrainingFailedError
@@ -18,7 +19,7 @@ LOWEST_TEMPERATURE = 0.01  # vLLM silently raises lower ones to it
 
 def write_skeleton(model: Any, tokenizer: Any, eos_ids: Sequence[int], folder: str) -> None:
     """A model folder without weights, so that a hub id, a GGUF file or a package's model all work alike."""
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    base = hugging_face(model)
     config = copy.deepcopy(base.config)
     config.architectures = [type(base).__name__]
     config.eos_token_id = list(eos_ids)

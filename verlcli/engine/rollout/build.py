@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from verlcli.engine.models import hugging_face
 from verlcli.engine.rollout._base import RolloutEngine
 from verlcli.engine.rollout.graph import GraphRollout
 from verlcli.engine.rollout.graph.support import why_not
 from verlcli.engine.rollout.hf import HfRollout
-from verlcli.engine.training.forwards import hugging_face
 
 if TYPE_CHECKING:
     from torch import nn

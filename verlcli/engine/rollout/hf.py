@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from verlcli.engine.batch import left_pad
+from verlcli.engine.models import hugging_face
 from verlcli.engine.rollout._base import Rollout, Sampling, diverged
 from verlcli.engine.rollout.stopping import StopStrings
 
@@ -176,7 +177,7 @@ def _without_own_defaults(model: Any) -> Iterator[None]:
     """Keep a model folder's own sampling defaults (top_k, repetition penalty) from bending the policy."""
     from transformers import GenerationConfig
 
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    base = hugging_face(model)
     own, base.generation_config = base.generation_config, GenerationConfig()
     try:
         yield

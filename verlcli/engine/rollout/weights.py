@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from verlcli.engine.models import hugging_face
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -18,8 +20,7 @@ def policy_weights(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     A PEFT module's LoRA is merged a tensor at a time, W + (alpha / r) B A (arXiv:2106.09685, eq. 3), in fp32 and
     rounded to W's dtype; the module itself stays as it is.
     """
-    wrapped: Any = module
-    base: Any = wrapped.get_base_model() if hasattr(wrapped, "get_base_model") else wrapped
+    base = hugging_face(module)
     if getattr(base, "_weight_conversions", None) == []:  # the checkpoint held what the module holds
         yield from _merged(base)
         return

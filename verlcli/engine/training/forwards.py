@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from verlcli.engine.algorithms import entropy_of, logprobs_of
 from verlcli.engine.batch import Batch
+from verlcli.engine.models import hugging_face
 from verlcli.engine.packing import Packed
 from verlcli.engine.training.linear_logprob import Head, linear_logprob
 
@@ -84,11 +85,6 @@ def value_forward(module: nn.Module) -> Forward:
         return values[:, -batch.response_width - 1 : -1]
 
     return forward
-
-
-def hugging_face(module: Any) -> Any:
-    """The transformers model itself, of which PEFT's wrapper holds one with adapters in it."""
-    return module.get_base_model() if hasattr(module, "get_base_model") else module
 
 
 def head_of(config: Any, temperature: float) -> Head:

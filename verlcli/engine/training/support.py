@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from verlcli.engine.attention import attention
 from verlcli.engine.batch import Batch, left_pad
+from verlcli.engine.models import hugging_face
 from verlcli.engine.packing import pack
-from verlcli.engine.training.forwards import Forward, hugging_face
+from verlcli.engine.training.forwards import Forward
 
 _PROMPTS, _RESPONSES = (5, 2, 11), (4, 9, 6)  # tokens
 # Largest distance of a log-prob in nats, of a value in parts of the largest. A wrong mask or position is off by more.

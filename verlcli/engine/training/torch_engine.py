@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from verlcli.engine.attention import attention
 from verlcli.engine.batch import Batch
+from verlcli.engine.models import hugging_face
 from verlcli.engine.packing import Cost, MicroBatches, by_tokens, pack
 from verlcli.engine.training._base import LossFn, ShardingInfo, UpdateResult
 from verlcli.engine.training.blocks import Blocks, Recompute
-from verlcli.engine.training.forwards import Forward, hugging_face
+from verlcli.engine.training.forwards import Forward
 from verlcli.engine.training.optimizer import Optimizer
 from verlcli.engine.training.support import why_not_packed
 from verlcli.errors import DoesNotFitError

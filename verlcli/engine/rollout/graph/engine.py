@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from verlcli.engine.batch import left_pad
+from verlcli.engine.models import hugging_face
 from verlcli.engine.rollout._base import Rollout, Sampling, diverged
 from verlcli.engine.rollout.graph.eager import EagerDecoder
 from verlcli.engine.rollout.graph.head import OutputHead
 from verlcli.engine.rollout.stopping import StopStrings
-from verlcli.engine.training.forwards import hugging_face
 
 if TYPE_CHECKING:
     from torch import nn
