@@ -151,7 +151,12 @@ def random_prompts(settings: Mapping[str, Any], turn: int) -> list[list[int]]:
     ]
 
 
-def answer_turns(channel: Channel, settings: Mapping[str, Any], generate: Callable[[list[list[int]]], int]) -> None:
+def answer_turns(
+    channel: Channel,
+    settings: Mapping[str, Any],
+    generate: Callable[[list[list[int]]], int],
+    peak: Callable[[str], float] = peak_gib,
+) -> None:
     """Serve rollouts: `generate` takes prompts and returns how many tokens it drew for them."""
     turn = 0
     while channel.turn():
@@ -160,7 +165,7 @@ def answer_turns(channel: Channel, settings: Mapping[str, Any], generate: Callab
         started = time.perf_counter()
         tokens = generate(prompts)
         synchronize(settings["device"])
-        channel.answer(seconds=time.perf_counter() - started, tokens=tokens, peak_gib=peak_gib(settings["device"]))
+        channel.answer(seconds=time.perf_counter() - started, tokens=tokens, peak_gib=peak(settings["device"]))
         turn += 1
 
 

@@ -77,6 +77,7 @@ def serve_ours(settings: Mapping[str, Any]) -> None:
     import torch
 
     from verlcli import PPOTrainer
+    from verlcli.engine.memory import peak_memory_gib
     from verlcli.engine.rollout import Sampling
 
     if settings["threads"]:
@@ -90,7 +91,7 @@ def serve_ours(settings: Mapping[str, Any]) -> None:
             "train_batch_size": settings["batch"] // settings["n"],
         },
         "rollout": {"name": settings["engine"], "n": settings["n"], "max_num_seqs": settings["batch"]},
-        "algorithm": {"kl_coef": 0.0},
+        "algorithm": {"name": "reinforce_plus_plus", "kl_coef": 0.0},  # takes any n, and needs no critic
         "distributed": {"device": settings["device"]},
     }
     trainer = PPOTrainer(config, overrides=settings["overrides"])
@@ -104,7 +105,7 @@ def serve_ours(settings: Mapping[str, Any]) -> None:
         return drawn
 
     channel.ready(settings["device"], details=f"{engine.name} rollout with log-probs")
-    answer_turns(channel, settings, generate)
+    answer_turns(channel, settings, generate, peak_memory_gib)
     trainer.close()
 
 

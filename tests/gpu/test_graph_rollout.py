@@ -10,8 +10,11 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
+from verlcli.engine.memory import peak_memory_gib  # noqa: E402
 from verlcli.engine.rollout import GraphRollout, Sampling  # noqa: E402
+from verlcli.engine.rollout.graph.lent import LentMemory  # noqa: E402
 from verlcli.engine.rollout.graph.support import why_not  # noqa: E402
+from verlcli.engine.rollout.room import generate_with_room  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 PROMPTS = [[5, 6, 7] * 9, [8, 9, 10, 11, 12, 13], [14], list(range(20, 200))]
@@ -86,7 +89,8 @@ def test_tokens_are_drawn_with_their_probabilities() -> None:
 def test_tokens_of_the_graph_are_drawn_with_their_probabilities() -> None:
     model = random_model("llama")
     with torch.no_grad():
-        model.lm_head.weight[7] *= 20  # a token that nearly always comes first, or hardly ever
+        hidden = model.model(input_ids=torch.tensor([[5, 6]], device="cuda")).last_hidden_state[0, -1]
+        model.lm_head.weight[7] = 10 * hidden / hidden.square().sum()  # a token that comes first in most samples
     tokens = torch.cat([graph(model).generate([[5, 6]], 8192, Sampling(2, min_tokens=2)).tokens for _ in range(12)])
     first, times = tokens[:, 0].unique(return_counts=True)
     likeliest = int(first[times.argmax()])
@@ -171,7 +175,7 @@ def test_a_cache_in_host_memory_gives_the_same_tokens() -> None:
     model = random_model("llama")
     sampling = Sampling(60, temperature=0.0)
     here = graph(model).generate(PROMPTS, 2, sampling)
-    engine = graph(model, host_share=0.67)
+    engine = graph(model, host_share=0.6)
     there = engine.generate(PROMPTS, 2, sampling)
     assert there.tokens.equal(here.tokens)
     assert engine._decoder.pool._host_layers == 2
@@ -191,16 +195,55 @@ def test_new_weights_and_adapters_are_seen_at_once() -> None:
     assert_greedy(model, after)
 
 
-def test_sleep_gives_a_large_cache_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    from verlcli.engine.rollout.graph import device
-
+def test_sleep_gives_the_memory_back_and_keeps_the_graphs() -> None:
     model = random_model("llama")
     engine, sampling = graph(model), Sampling(200, temperature=0.0)
     first = engine.generate(PROMPTS, 64, sampling).tokens
-    held = torch.cuda.memory_allocated()
+    pool, graphs = engine._decoder.pool, dict(engine._decoder._graphs)
+    size = pool.bytes
+    assert size > pool.bytes_per_token * 64 * 4 * 200 / 2
+    torch.cuda.empty_cache()
+    before, peak = torch.cuda.mem_get_info()[0], peak_memory_gib("cuda")
     engine.sleep()
-    assert torch.cuda.memory_allocated() == held  # small: kept
-    monkeypatch.setattr(device, "SMALL_CACHE", 0.0)
-    engine.sleep()
-    assert torch.cuda.memory_allocated() < held - engine._decoder.pool.bytes_per_token * 64 * 4 * 200 / 2
+    assert pool.bytes == 0
+    assert torch.cuda.mem_get_info()[0] >= before + 0.9 * size
+    taken = torch.full((size,), 255, dtype=torch.uint8, device="cuda")  # NaN, where it is the pool's memory again
+    del taken
+    torch.cuda.empty_cache()
     assert engine.generate(PROMPTS, 64, sampling).tokens.equal(first)
+    assert pool.bytes == size
+    assert engine._decoder._graphs == graphs
+    assert peak_memory_gib("cuda") >= peak
+
+
+def test_memory_beside_torchs_allocator_counts_in_the_peak() -> None:
+    before, size = peak_memory_gib("cuda"), 2**30 + int(peak_memory_gib("cuda") * 2**30)
+    memory = LentMemory(size, torch.device("cuda"))
+    memory.take()
+    memory.give_back()
+    assert peak_memory_gib("cuda") >= size / 2**30 > before
+    assert memory.held == 0
+
+
+def test_generation_that_runs_out_of_memory_is_repeated_with_half_the_rows() -> None:
+    model = random_model("llama")
+    engine, sampling = graph(model), Sampling(100)
+    torch.manual_seed(0)
+    whole = engine.generate(PROMPTS, 16, sampling)
+    engine.sleep()
+    tight, notices = graph(model), list[str]()
+    reserve, rows = tight._decoder.pool.reserve, list[int]()
+
+    def fails_once(*arguments: Any, **named: Any) -> int:
+        rows.append(reserve(*arguments, **named))
+        if len(rows) == 1:
+            torch.empty(2**50, dtype=torch.uint8, device="cuda")
+        return rows[-1]
+
+    tight._decoder.pool.reserve = fails_once
+    torch.manual_seed(0)
+    again = generate_with_room(tight, PROMPTS, 16, sampling, on_notice=notices.append)
+    assert len(notices) == 1
+    assert rows[1] * 2 <= 64
+    # Another number of rows takes other matrix kernels, and a rounding error decides a draw now and then.
+    assert (again.tokens == whole.tokens).all(-1).float().mean() > 0.9

@@ -35,7 +35,7 @@ def evaluate(
     size = chunk or CHUNK
     greedy = replace(sampling, temperature=0.0)
     for start in range(0, len(rows), size):
-        rollout = roles.rollout.generate(prompt_ids[start : start + size], 1, greedy)
+        rollout = roles.generate(prompt_ids[start : start + size], 1, greedy)
         texts += decode_responses(roles.tokenizer, to_batch(rollout, 1))
         tokens += rollout.num_tokens
     roles.rollout.sleep()

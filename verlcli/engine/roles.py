@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from verlcli.engine.prompts import check_vocabulary
 from verlcli.engine.randomness import seed_all
 from verlcli.engine.rewards.model import RewardModel
 from verlcli.engine.rollout import RolloutEngine, build_rollout
+from verlcli.engine.rollout.room import generate_with_room
 from verlcli.engine.training import TorchEngine, policy_forward, value_forward
 from verlcli.engine.training.linear_logprob import head_memory
 from verlcli.errors import ConfigError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from verlcli.engine.batch import Batch
     from verlcli.engine.packing import Packed
     from verlcli.engine.rewards import Rewarder
+    from verlcli.engine.rollout import Rollout, Sampling
     from verlcli.engine.training.blocks import Recompute
     from verlcli.engine.training.forwards import Forward
     from verlcli.plan.types import Plan, RolePlan
@@ -46,6 +48,11 @@ class Roles:
     reward_model: RewardModel | None
     rewarder: Rewarder | None
     lora: bool
+    on_notice: Callable[[str], None] = warnings.warn
+
+    def generate(self, prompts: Sequence[Sequence[int]], n: int, sampling: Sampling) -> Rollout:
+        """`n` responses for each prompt; see `generate_with_room`."""
+        return generate_with_room(self.rollout, prompts, n, sampling, on_notice=self.on_notice)
 
     def save(self, folder: Path) -> None:
         """Weights and optimizer states as safetensors: `actor/` in Hugging Face (or PEFT) format."""
@@ -146,9 +153,10 @@ def build_roles(
         rollout=rollout,
         critic=_critic(config, plan, make_engine),
         reference=_reference(config, plan, actor, source, make_engine),
-        reward_model=_reward_model(config, plan),
+        reward_model=_reward_model(config, plan, on_notice),
         rewarder=rewarder,
         lora=lora,
+        on_notice=on_notice,
     )
 
 
@@ -193,13 +201,13 @@ def _engines(config: Config, plan: Plan, on_notice: Callable[[str], None]) -> Ma
     fixed = training.ppo_micro_batch_size_per_gpu is not None and not training.use_dynamic_bsz
 
     def make(module: nn.Module, forward: Forward, *, optim: OptimConfig | None) -> TorchEngine:
-        on_gpu = next(module.parameters()).device.type == "cuda"
         return TorchEngine(
             module,
             forward,
             optim=optim,
             recompute=_recompute(config) if optim is not None else "none",
-            compiled=on_gpu if training.compile == "auto" else training.compile,
+            compiled=training.compile,
+            updates=plan.total_steps * plan.batch.updates,
             tokens=None if fixed else training.max_token_len_per_gpu,
             sequences=plan.batch.micro_batch_sequences,
             on_notice=on_notice,
@@ -250,7 +258,7 @@ def _reference(
     return make_engine(frozen, policy_forward(frozen, temperature), optim=None)
 
 
-def _reward_model(config: Config, plan: Plan) -> RewardModel | None:
+def _reward_model(config: Config, plan: Plan, on_notice: Callable[[str], None]) -> RewardModel | None:
     role = plan.role("reward_model")
     if role is None or config.reward_model.path is None:
         return None
@@ -261,6 +269,7 @@ def _reward_model(config: Config, plan: Plan) -> RewardModel | None:
             source, dtype=models.TORCH_DTYPES[role.dtype], device=_device(role), trust_remote_code=trust
         ),
         models.load_tokenizer(source, trust_remote_code=trust, key="reward_model.path"),
+        on_notice=on_notice,
     )
 
 

@@ -123,7 +123,7 @@ class _Work:
         n = self._batch_plan.samples_per_prompt
         seed_all(self._config.trainer.seed, state.step, stream)
         self._roles.actor.phase = "generation"
-        rollout = self._roles.rollout.generate(state.prompt_ids, n, self._sampling)
+        rollout = self._roles.generate(state.prompt_ids, n, self._sampling)
         self._roles.rollout.sleep()
         self._roles.actor.phase = "training"
         state.rollout = rollout

@@ -62,6 +62,13 @@ class RolloutEngine(Protocol):
         """Take new weights; engines that share the trainer's storage have nothing to do."""
         ...
 
+    def shrink(self, sequences: int) -> bool:
+        """A call for that many sequences ran out of memory: free all, and generate half as many at once from here on.
+
+        False where fewer at once do not help.
+        """
+        ...
+
     def sleep(self) -> None:
         """Give memory back while the trainer works."""
         ...

@@ -140,6 +140,12 @@ class HfRollout:
     def load_weights(self, stream: Iterable[tuple[str, Tensor]]) -> None:
         """Nothing to do: this engine generates with the trainer's own module."""
 
+    def shrink(self, sequences: int) -> bool:
+        """See `RolloutEngine.shrink`."""
+        size = min(self._batch_size or sequences, sequences)
+        self._batch_size = max(1, size // 2)
+        return size > 1
+
     def sleep(self) -> None:
         """Nothing is held between rollouts."""
 

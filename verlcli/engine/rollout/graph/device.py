@@ -10,21 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from verlcli.engine.fused import FusedLayers
 from verlcli.engine.kernels import decode_attention
 from verlcli.engine.kernels import sampling as kernels
 from verlcli.engine.rollout._base import Sampling
 from verlcli.engine.rollout.graph.attention import rollout_attention
-from verlcli.engine.rollout.graph.fused import FusedLayers
 from verlcli.engine.rollout.graph.head import OutputHead
 from verlcli.engine.rollout.graph.merged import MergedAdapters
-from verlcli.engine.rollout.graph.pool import Pool, Sequences
+from verlcli.engine.rollout.graph.pool import MOST_ROWS, Pool, Sequences
 from verlcli.engine.rollout.graph.prefill import Prefill
 from verlcli.engine.rollout.graph.sampling import filter_top
 from verlcli.engine.rollout.stopping import StopStrings
 
 LOOK_EVERY = 16  # steps between looks for finished rows: a look costs about a tenth of a step
 SMALLEST_BATCH = 8
-SMALL_CACHE = 0.1  # of the GPU's memory
+PREFILL_TOKENS = 32768  # of the prompts that are read at once
 
 
 class DeviceDecoder:
@@ -52,6 +52,8 @@ class DeviceDecoder:
         self._eos = torch.tensor(list(eos_ids), dtype=torch.int32, device=self._device)
         self._eos_index = self._eos.long()
         self._batch_size = batch_size
+        self._prefill_tokens = PREFILL_TOKENS
+        self._rows = 0  # generated at once in the last call
         self._fused = FusedLayers(model)
         self._merged = MergedAdapters(model)
         self._head = OutputHead(model)
@@ -61,15 +63,22 @@ class DeviceDecoder:
         self._graph_pool: Any = None
 
     def sleep(self) -> None:
-        """Give cache and graphs back, and make them again when needed; a small cache stays, and graphs with it."""
-        held = self._pool.bytes + self._merged.bytes
-        if held <= SMALL_CACHE * torch.cuda.get_device_properties(self._device).total_memory:
-            return
+        """Give the memory of cache and merged weights back; it stands where graphs expect it in the next call."""
+        self._pool.give_back()
+        self._merged.give_back()
+
+    def shrink(self, sequences: int) -> bool:
+        """Forget all that takes memory, and generate half as many sequences at once as in the last call of
+        `sequences`; False where that was one."""
+        rows = self._rows or min(sequences, MOST_ROWS)
         self._forget_graphs()
         self._state = None
         self._pool.release()
-        self._merged.release()
+        self._merged.give_back()
         torch.cuda.empty_cache()
+        self._batch_size, self._rows = max(1, rows // 2), 0
+        self._prefill_tokens = max(1, self._prefill_tokens // 2)
+        return rows > 1
 
     def _forget_graphs(self) -> None:
         """The memory they share goes with the last of them."""
@@ -111,14 +120,14 @@ class DeviceDecoder:
         stops: StopStrings | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         total, width = len(prompts) * n, int(limits.max())
-        room = self._pool.reserve(
+        self._rows = self._pool.reserve(
             [len(p) for p in prompts], total, width, self._batch_size, before_renewal=self._forget_graphs
         )
         state = self._sequences(total, width)
         state.start(prompts, n, limits, sampling, seed=seed, first_id=first_id)
         with rollout_attention(self._model), self._merged.active(), self._fused.active():
-            last_hidden = Prefill(self._model, self._pool).run(prompts)
-            _Loop(self, state, prompts, n, sampling, limits, stops, room, last_hidden).run()
+            last_hidden = Prefill(self._model, self._pool, tokens=self._prefill_tokens).run(prompts)
+            _Loop(self, state, prompts, n, sampling, limits, stops, self._rows, last_hidden).run()
         return (
             state.out_tokens[:total, :width].clone(),
             state.out_logprobs[:total, :width].clone(),

@@ -152,7 +152,7 @@ class EagerDecoder:
 
     def sleep(self) -> None:
         """Nothing is held between calls but merged adapters."""
-        self._merged.release()
+        self._merged.give_back()
 
     def _logits(self, ids: Tensor, positions: Tensor, cache: EagerCache) -> Tensor:
         """`[B, V]` of the last column."""

@@ -133,8 +133,16 @@ class GraphRollout:
     def load_weights(self, stream: Iterable[tuple[str, Tensor]]) -> None:
         """Nothing to do: this engine generates with the trainer's own module."""
 
+    def shrink(self, sequences: int) -> bool:
+        """See `RolloutEngine.shrink`."""
+        if self._decoder.takes_turns:
+            return bool(self._decoder.shrink(sequences))
+        size = min(self._batch_size or sequences, sequences)
+        self._batch_size = max(1, size // 2)
+        return size > 1
+
     def sleep(self) -> None:
-        """Give the cache on a GPU back, unless it is small: making it again costs about a second."""
+        """Give the memory of cache and merged adapters back."""
         self._decoder.sleep()
 
     def wake(self) -> None:

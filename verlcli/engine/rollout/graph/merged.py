@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
+from verlcli.engine.rollout.graph.lent import LentMemory, bytes_for
 from verlcli.engine.rollout.weights import merged_weight
 
 
@@ -21,22 +21,27 @@ class MergedAdapters:
     def __init__(self, model: nn.Module) -> None:
         self._layers: list[Any] = [m for m in model.modules() if hasattr(m, "get_delta_weight") and _is_linear(m)]
         self._weights: list[Tensor] = []
+        self._memory: LentMemory | None = None
 
     def refresh(self) -> None:
         """Merge again, into the same storage, which graphs may point to."""
-        if not self._weights:
-            self._weights = [torch.empty_like(layer.base_layer.weight) for layer in self._layers]
+        if not self._layers:
+            return
+        if self._memory is None:
+            like = self._layers[0].base_layer.weight
+            shapes = [tuple(layer.base_layer.weight.shape) for layer in self._layers]
+            self._memory = LentMemory(bytes_for(shapes, like.dtype), like.device)
+            self._weights = self._memory.split(shapes, like.dtype)
+        self._memory.take()
         for layer, merged in zip(self._layers, self._weights, strict=True):
             merged.copy_(merged_weight(layer, layer.base_layer.weight.detach()))
 
-    @property
-    def bytes(self) -> int:
-        """Held beside the trainer's weights."""
-        return sum(each.nbytes for each in self._weights)
-
-    def release(self) -> None:
-        """Give the memory back."""
-        self._weights = []
+    def give_back(self) -> None:
+        """Let others have the memory until the next `refresh`."""
+        if self._memory is not None:
+            self._memory.give_back()
+            if not self._weights[0].is_cuda:  # no graph points to them
+                self._memory, self._weights = None, []
 
     @contextmanager
     def active(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from verlcli.engine.rollout._base import Sampling
+from verlcli.engine.rollout.graph.lent import LentMemory, bytes_for
 from verlcli.errors import DoesNotFitError
 
 HEADROOM = 2**29  # bytes left for a step's temporaries beside its logits
@@ -33,6 +34,7 @@ class Pool:
         self._vocabulary: int = config.vocab_size
         self._keys: list[Tensor] = []
         self._values: list[Tensor] = []
+        self._memory: LentMemory | None = None  # of the layers on the GPU
         self._tokens = 0
         self._prompt_tokens = 0
         self.slot_width = 0
@@ -44,16 +46,21 @@ class Pool:
 
     @property
     def bytes(self) -> int:
-        """Held on the GPU."""
-        return sum(each.nbytes for each in (*self._keys, *self._values) if each.is_cuda)
+        """Held on the GPU now."""
+        return 0 if self._memory is None else self._memory.held
 
     def layer(self, index: int) -> tuple[Tensor, Tensor]:
         """(keys, values) `[N, Hkv, D]`."""
         return self._keys[index], self._values[index]
 
+    def give_back(self) -> None:
+        """Let others have the GPU memory until the next `reserve`; the places in it stay."""
+        if self._memory is not None:
+            self._memory.give_back()
+
     def release(self) -> None:
-        """Give the memory back."""
-        self._keys, self._values, self._tokens = [], [], 0
+        """Forget it all."""
+        self._keys, self._values, self._memory, self._tokens = [], [], None, 0
 
     def _fitting_tokens(self, rows: int) -> int:
         """Tokens that fit beside what is allocated and the logits of `rows`, the pool's own counted as free; at most
@@ -116,18 +123,19 @@ class Pool:
                 # A little more, so that the next step's prompts, a bit longer, keep pool and graphs.
                 self._tokens = max(wanted, min(wanted + prompt_tokens // 4, fitting))
                 self._allocate()
+        if self._memory is not None:
+            self._memory.take()
         rows = min(most, (self._tokens - prompt_tokens) // width)
         self._prompt_tokens, self.slot_width = prompt_tokens, width
         return rows
 
     def _allocate(self) -> None:
         shape = (self._tokens + 1, self._heads_kv, self._depth)  # the last one is where idle rows write
-        for layer in range(self._layers):
-            for tensors in (self._keys, self._values):
-                if layer < self._host_layers:
-                    tensors.append(_pinned(shape, self._dtype))
-                else:
-                    tensors.append(torch.empty(shape, dtype=self._dtype, device=self._device))
+        shapes = [shape] * (2 * (self._layers - self._host_layers))
+        self._memory = LentMemory(bytes_for(list(shapes), self._dtype), self._device)
+        on_host = [_pinned(shape, self._dtype) for _ in range(2 * self._host_layers)]
+        tensors = [*on_host, *self._memory.split(list(shapes), self._dtype)]
+        self._keys, self._values = tensors[::2], tensors[1::2]
 
     def slot_start(self, slot: int) -> int:
         """First token's place of a row's response."""

@@ -11,14 +11,13 @@ from torch import Tensor
 from verlcli.engine.attention import packed_attention
 from verlcli.engine.rollout.graph.pool import Pool
 
-TOKENS_AT_ONCE = 32768
-
 
 class Prefill:
-    """Runs prompts through the model in packs; as a cache it serves the layers of a pack."""
+    """Runs prompts through the model in packs of at most `tokens`; as a cache it serves the layers of a pack."""
 
-    def __init__(self, model: Any, pool: Pool) -> None:
+    def __init__(self, model: Any, pool: Pool, *, tokens: int) -> None:
         self._model = model
+        self._tokens = tokens
         self._pool = pool
         self._at = 0
         self._bounds = torch.empty(0)
@@ -28,7 +27,7 @@ class Prefill:
         """`hidden[P, H]` of the prompts' last tokens."""
         device = next(self._model.parameters()).device
         parts = []
-        for pack in _packs(prompts):
+        for pack in _packs(prompts, self._tokens):
             lengths = torch.tensor([len(p) for p in pack])
             ends = lengths.cumsum(0)
             self._bounds = torch.cat([ends.new_zeros(1), ends]).to(device=device, dtype=torch.int32)
@@ -49,11 +48,11 @@ class Prefill:
         return packed_attention(query, key, value, cu_seqlens=self._bounds, max_length=self.longest, scale=scale)
 
 
-def _packs(prompts: Sequence[Sequence[int]]) -> list[list[Sequence[int]]]:
+def _packs(prompts: Sequence[Sequence[int]], most: int) -> list[list[Sequence[int]]]:
     packs: list[list[Sequence[int]]] = [[]]
     size = 0
     for prompt in prompts:
-        if packs[-1] and size + len(prompt) > TOKENS_AT_ONCE:
+        if packs[-1] and size + len(prompt) > most:
             packs.append([])
             size = 0
         packs[-1].append(prompt)
