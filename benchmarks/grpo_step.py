@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from _shapes import LONGEST_PROMPT, SHAPES, dtype_of, make_model, response_lengths, write_task
-from _turns import Channel, Figure, Job, Outcome, peak_gib, report, take_turns
+from _turns import Channel, Figure, Job, Outcome, report, take_turns
 
 OURS, TRL = "verlcli", "trl"
 RATIOS = {
@@ -53,6 +53,7 @@ def serve_ours(settings: Mapping[str, Any]) -> None:
     import torch
 
     from verlcli import PPOTrainer
+    from verlcli.engine.memory import peak_memory_gib
 
     device, tokens = settings["device"], settings["tokens"]
     if settings["threads"]:
@@ -93,7 +94,7 @@ def serve_ours(settings: Mapping[str, Any]) -> None:
             processor_seconds=time.process_time() - worked,
             rollout_seconds=row["seconds"]["rollout"],
             tokens=row["tokens"]["generated"],
-            peak_gib=peak_gib(device),
+            peak_gib=peak_memory_gib(device),
             seconds=row["seconds"],
         )
     trainer.close()
@@ -155,7 +156,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=256, help="of a response, at most")
     parser.add_argument("--lengths", choices=("fixed", "lognormal"), default="fixed")
     parser.add_argument("--steps", type=int, default=4, help="measured turns")
-    parser.add_argument("--warm", type=int, default=1, help="turns before that are not measured")
+    parser.add_argument("--warm", type=int, default=2, help="turns that are not measured: the second compiles")
     parser.add_argument("--threads", type=int, default=0, help="of torch; 0: its own choice")
     parser.add_argument("--engine", help="rollout.name of ours (default: the planner's)")
     parser.add_argument("-o", "--override", action="append", default=[], metavar="KEY=VALUE", help="of our config")

@@ -126,7 +126,7 @@ def make_engine(case: Case, args: argparse.Namespace) -> Any:
         forward,
         optim=OptimConfig(1e-6, 0.01, (0.9, 0.999), 1e-8, 1.0, "constant", 0, args.master_dtype),
         recompute=recompute,  # type: ignore[arg-type]
-        compiled=args.device == "cuda" if args.compile == "auto" else args.compile == "true",
+        compiled={"auto": "auto", "true": True, "false": False}[args.compile],  # type: ignore[arg-type]
         tokens=args.tokens or case.tokens,
         sequences=max(1, (args.tokens or case.tokens) // (case.prompt + case.longest)),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from torch import Tensor
 from verlcli.config.types import OptimConfig
 from verlcli.engine.algorithms import Totals
 from verlcli.engine.batch import Batch, left_pad
-from verlcli.engine.training import TorchEngine, policy_forward
+from verlcli.engine.training import TorchEngine, blocks, layers, policy_forward
 from verlcli.errors import DoesNotFitError
 
 OPTIM = OptimConfig(1e-3, 0.01, (0.9, 0.999), 1e-8, 1.0, "constant", 0, "fp32")
@@ -186,11 +188,11 @@ class SmallMemory:
         return self.plain(batch, packed)
 
 
-def small(folder: Path, most: int) -> tuple[TorchEngine, SmallMemory, list[str]]:
+def small(folder: Path, most: int, **kwargs: Any) -> tuple[TorchEngine, SmallMemory, list[str]]:
     notices: list[str] = []
     module = load(folder)
     forward = SmallMemory(module, 99)
-    trainer = TorchEngine(module, forward, optim=OPTIM, tokens=1000, sequences=4, on_notice=notices.append)
+    trainer = TorchEngine(module, forward, optim=OPTIM, tokens=1000, sequences=4, on_notice=notices.append, **kwargs)
     forward.most = most
     forward.calls.clear()
     return trainer, forward, notices
@@ -295,6 +297,83 @@ def test_adapters_train_packed_as_padded_and_nothing_else_does(tiny_model: Path,
         assert all("lora_" in name for name in moved)
         assert all("lora_" in name for name in trainer.optimizer_state())
     assert results[0].grad_norm == pytest.approx(results[1].grad_norm, rel=1e-4)
+
+
+class OwnKernels:
+    """Stands in for the kernels of a GPU: counts the passes that ran by them."""
+
+    complete = True
+
+    def __init__(self, module: Any) -> None:
+        self.passes = 0
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        self.passes += 1
+        yield
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is compiled, in a process that has kernels of its own."""
+    found: list[Any] = []
+    monkeypatch.setattr(layers, "fused_layers", OwnKernels)
+    monkeypatch.setattr(layers, "missing_for_compiling", lambda: "")
+    monkeypatch.setattr(blocks, "missing_for_compiling", lambda: "")
+    monkeypatch.setattr(blocks, "_compile", lambda run: found.append(run) or run)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("compiled", "updates", "seconds", "expected"),
+    [
+        ("auto", None, 0.0, [0, 1, 1]),  # after the first update
+        ("auto", 2, 1e9, [0, 1, 1]),  # the one that is left takes long enough
+        ("auto", 1, 1e9, [0, 0, 0]),  # none is left
+        ("auto", 3, 1e-9, [0, 0, 0]),  # too short a run
+        (False, None, 1e9, [0, 0, 0]),
+        (True, 1, 0.0, [1, 1, 1]),
+    ],
+)
+def test_blocks_are_compiled_once_it_pays(
+    tiny_model: Path,
+    batch: Batch,
+    compilations: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    compiled: Any,
+    updates: int | None,
+    seconds: float,
+    expected: list[int],
+) -> None:
+    trainer, found = engine(tiny_model, compiled=compiled, updates=updates), [len(compilations)]
+    updated = trainer._layers.updated
+    monkeypatch.setattr(trainer._layers, "updated", lambda _: updated(seconds))
+    for _ in range(2):
+        trainer.update([batch], loss_for(Totals.of(batch.response_mask)), lr=1e-3)
+        found.append(len(compilations))
+    assert found == expected
+
+
+def test_compiled_blocks_that_need_too_much_memory_are_given_up_first(
+    tiny_model: Path, batch: Batch, compilations: list[Any]
+) -> None:
+    trainer, forward, notices = small(tiny_model, 99, compiled="auto")
+    totals = Totals.of(batch.response_mask)
+    trainer.update([batch], loss_for(totals), lr=1e-3)
+    own = trainer._layers._before[1]
+    forward.calls.clear()
+    forward.most = 4
+
+    def enough_again(message: str) -> None:
+        notices.append(message)
+        forward.most = 99
+
+    trainer._on_notice = enough_again
+    assert trainer.update([batch], loss_for(totals), lr=1e-3).applied
+    assert forward.calls == [6, 6]
+    assert ["no longer compiled" in notice for notice in notices] == [True]
+    assert trainer._layers._fused is own
+    assert not trainer._layers.step_back()
 
 
 @pytest.mark.slow

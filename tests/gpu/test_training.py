@@ -96,8 +96,8 @@ def loss(out: Any, micro: Batch) -> tuple[Tensor, dict[str, Tensor]]:
 
 
 @pytest.mark.parametrize("recompute", ["none", "full", "selective", "offload"])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_bf16_update_is_close_to_fp32_in_every_mode(recompute: Any, compiled: bool) -> None:
+@pytest.mark.parametrize("compiled", [False, True, "auto"])
+def test_a_bf16_update_is_close_to_fp32_in_every_mode(recompute: Any, compiled: Any) -> None:
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     exact, low = build(torch.float32), build(torch.bfloat16)
@@ -114,6 +114,7 @@ def test_a_bf16_update_is_close_to_fp32_in_every_mode(recompute: Any, compiled: 
         assert two.applied
         assert two.loss == pytest.approx(one.loss, abs=2e-2)
         assert two.grad_norm == pytest.approx(one.grad_norm, rel=5e-2)
+    assert (engine._layers._fused is None) == bool(compiled)  # "auto" had them for the first update
     if compiled:  # one graph for all layers and lengths
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
         assert not torch._dynamo.utils.counters["graph_break"]

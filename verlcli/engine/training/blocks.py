@@ -58,7 +58,7 @@ class Blocks:
         self._recompute = recompute
         if not self._layers and (recompute != "none" or compiled):
             on_notice("no decoder blocks found in this model: nothing is compiled or recomputed")
-        if compiled and (missing := _missing_for_compiling()):
+        if compiled and (missing := missing_for_compiling()):
             on_notice(f"training.compile needs {missing}: the model's blocks run uncompiled, more slowly")
             compiled = False
         self._runs: dict[type, Run] = {
@@ -127,7 +127,7 @@ def _compile(run: Run) -> Run:
     return compiled
 
 
-def _missing_for_compiling() -> str:
+def missing_for_compiling() -> str:
     """What inductor does not find: triton and a C compiler for a GPU, a C++ compiler for a CPU; "" with all there."""
     gpu = torch.cuda.is_available()
     names = (os.environ.get("CC"), "gcc", "clang", "cc") if gpu else (os.environ.get("CXX"), "g++", "clang++", "c++")

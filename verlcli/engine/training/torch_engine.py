@@ -1,12 +1,13 @@
-"""Training engine `torch`: one process, CPU or one GPU; packed batches, compiled blocks, AdamW on fp32 masters."""
+"""Training engine `torch`: one process, CPU or one GPU; packed batches, fused layers, AdamW on fp32 masters."""
 
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +17,9 @@ from verlcli.engine.batch import Batch
 from verlcli.engine.models import hugging_face
 from verlcli.engine.packing import Cost, MicroBatches, by_tokens, pack
 from verlcli.engine.training._base import LossFn, ShardingInfo, UpdateResult
-from verlcli.engine.training.blocks import Blocks, Recompute
+from verlcli.engine.training.blocks import Recompute
 from verlcli.engine.training.forwards import Forward
+from verlcli.engine.training.layers import Layers
 from verlcli.engine.training.optimizer import Optimizer
 from verlcli.engine.training.support import why_not_packed
 from verlcli.errors import DoesNotFitError
@@ -35,8 +37,7 @@ class TorchEngine:
         module: on its device, in the dtype of its arithmetic; only parameters with `requires_grad` are trained.
         forward: from a batch to what the role's loss function takes.
         optim: None for a model that is never updated.
-        recompute: see `Blocks`.
-        compiled: compile the decoder blocks.
+        recompute, compiled, updates: see `Layers`.
         tokens: of a micro batch that `plan_micro_batches` makes; None: `sequences` decides.
         sequences: of a micro batch, where their number is fixed or the model cannot run packed.
         on_notice: is told what the user should know, such as a slower path that was taken.
@@ -49,7 +50,8 @@ class TorchEngine:
         *,
         optim: OptimConfig | None,
         recompute: Recompute = "none",
-        compiled: bool = False,
+        compiled: bool | Literal["auto"] = False,
+        updates: int | None = None,
         tokens: int | None = None,
         sequences: int | None = None,
         on_notice: Callable[[str], None] = warnings.warn,
@@ -61,7 +63,7 @@ class TorchEngine:
         self._on_notice = on_notice
         disable_dropout(module)
         module.eval()
-        self._blocks = Blocks(module, recompute=recompute, compiled=compiled, on_notice=on_notice)
+        self._layers = Layers(module, recompute=recompute, compiled=compiled, updates=updates, on_notice=on_notice)
         self.optimizer = None if optim is None else Optimizer(module, optim)
         reason = why_not_packed(module, forward)
         self.packed = reason is None
@@ -111,7 +113,7 @@ class TorchEngine:
         """
         if self.optimizer is None:
             raise RuntimeError("this engine was built without an optimizer")
-        optimizer, parts = self.optimizer, micro_batches
+        started, optimizer, parts = time.perf_counter(), self.optimizer, micro_batches
         scale = optimizer.scale
         while True:
             (loss, stats), parts = self._with_room(lambda parts: self._accumulate(optimizer, parts, loss_fn), parts)
@@ -126,6 +128,7 @@ class TorchEngine:
         else:
             optimizer.scale = scale  # no smaller one helped
         optimizer.clear()
+        self._layers.updated(time.perf_counter() - started)
         return UpdateResult(loss, grad_norm, applied, stats)
 
     def _accumulate(
@@ -149,7 +152,7 @@ class TorchEngine:
     def _ready(self) -> Iterator[None]:
         """Within: the module runs as in training."""
         with ExitStack() as stack:
-            stack.enter_context(self._blocks.active())
+            stack.enter_context(self._layers.active())
             if self.packed:
                 stack.enter_context(attention(self.module))
             yield
@@ -171,6 +174,9 @@ class TorchEngine:
             first = str(error).splitlines()[0]
         # Outside of `except`, whose traceback would keep the failed pass's tensors alive.
         self._free()
+        if self._layers.step_back():
+            self._on_notice(f"out of memory, so the model's blocks are no longer compiled ({first})")
+            return self._with_room(run, micro_batches)
         halves = [half for batch in micro_batches for half in batch.halves()]
         if len(halves) > len(micro_batches):
             self._halve_limits(micro_batches)
