@@ -1,4 +1,4 @@
-"""The vllm rollout engine on a GPU, beside transformers' own `generate` on the same weights."""
+"""The vllm rollout engine on a GPU, beside transformers' own `generate`; with LoRA: `test_vllm_lora.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from verlcli.engine.rollout import HfRollout, Rollout, Sampling
 from verlcli.engine.rollout.vllm import VllmRollout
-from verlcli.engine.rollout.weights import policy_weights
+from verlcli.engine.rollout.weights import base_weights
 
 pytestmark = [
     pytest.mark.gpu,
@@ -19,6 +19,7 @@ pytestmark = [
 ]
 
 WORDS = ["<pad>", "<eos>", "<end>", *"abcdefghijklm"]
+NOISE = 4e-2  # nats a token, of fp16 arithmetic in two implementations: seen at 0.02
 PROMPTS = [[3, 4, 5, 6], [7, 8, 9, 10, 11, 12, 13], [14, 15]]
 EOS = (1, 2)
 GREEDY = Sampling(20, temperature=0.0, min_tokens=20)
@@ -121,10 +122,10 @@ def test_logprobs_are_those_of_the_sampling_distribution(engine: VllmRollout, mo
         gap = rollout.logprobs[i, :length] - wanted
         if sampling.top_p < 1:
             # What is cut away is at most 1 - top_p of the probability.
-            assert bool((gap > -2e-2).all())
-            assert bool((gap < -torch.tensor(sampling.top_p).log() + 2e-2).all())
+            assert bool((gap > -NOISE).all())
+            assert bool((gap < -torch.tensor(sampling.top_p).log() + NOISE).all())
         else:
-            assert gap.abs().max() < 2e-2
+            assert gap.abs().max() < NOISE
 
 
 def test_the_same_seed_draws_the_same_and_another_does_not(engine: VllmRollout) -> None:
@@ -144,7 +145,7 @@ def test_weights_changed_by_the_trainer_change_the_output_in_place(engine: VllmR
         with torch.no_grad():
             head.copy_(original.roll(1, 0))
         assert engine.generate(PROMPTS, 1, GREEDY).tokens.equal(before.tokens)  # vLLM's are a copy
-        engine.load_weights(policy_weights(model))  # awake: the cached prompts must go too
+        engine.load_weights(base_weights(model))  # awake: the cached prompts must go too
         check_equal(engine.generate(PROMPTS, 1, GREEDY), hf(model).generate(PROMPTS, 1, GREEDY))
         with torch.no_grad():
             head.copy_(original.roll(2, 0))
@@ -155,28 +156,6 @@ def test_weights_changed_by_the_trainer_change_the_output_in_place(engine: VllmR
     finally:
         with torch.no_grad():
             head.copy_(original)
-
-
-def test_a_lora_adapter_is_part_of_the_policy(engine: VllmRollout, model: Any) -> None:
-    pytest.importorskip("peft")
-    from peft import LoraConfig, get_peft_model
-
-    plain = engine.generate(PROMPTS, 1, GREEDY)
-    module = get_peft_model(make_model("cuda"), LoraConfig(r=4, lora_alpha=16, target_modules="all-linear"))
-    torch.manual_seed(1)
-    for name, parameter in module.named_parameters():
-        if "lora_B" in name:
-            torch.nn.init.normal_(parameter, std=0.1)
-    engine.load_weights(policy_weights(module))
-    adapted = engine.generate(PROMPTS, 1, GREEDY)
-    assert not adapted.tokens.equal(plain.tokens)
-    for prompt, tokens, logprobs in zip(PROMPTS, adapted.tokens, adapted.logprobs, strict=True):
-        with torch.no_grad(), torch.autocast("cuda", torch.float16):
-            ids = torch.tensor([prompt + tokens.tolist()], device="cuda")
-            logits = module(ids).logits[0, len(prompt) - 1 : -1].float()
-        logits[:, list(EOS)] = -torch.inf
-        wanted = logits.log_softmax(-1).gather(-1, tokens[:, None]).squeeze(-1)
-        assert (logprobs - wanted).abs().max() < 5e-2
 
 
 def test_sleep_frees_the_memory_and_wake_takes_it_again(engine: VllmRollout) -> None:

@@ -15,8 +15,9 @@ import torch
 
 from verlcli.engine.rollout import Sampling
 from verlcli.engine.rollout._vllm_requests import sampling_arguments, to_rollout, write_skeleton
+from verlcli.engine.rollout._vllm_start import check_usable
 from verlcli.engine.rollout.stopping import StopStrings
-from verlcli.engine.rollout.vllm import VllmRollout, check_usable
+from verlcli.engine.rollout.vllm import VllmRollout
 from verlcli.errors import ConfigError, MissingDependencyError, TrainingFailedError
 
 CPU = torch.device("cpu")

@@ -7,45 +7,52 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
-from verlcli.engine.rollout.weights import policy_weights
+from verlcli.engine.rollout.weights import base_weights, merged_weight
 
 
 def test_weights_of_a_plain_model_are_the_trainers_own_storage(tiny_model: Path) -> None:
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(tiny_model)
-    stream = dict(policy_weights(model))
+    stream = dict(base_weights(model))
     assert {name: value.data_ptr() for name, value in stream.items()} == {
         name: parameter.data_ptr() for name, parameter in model.named_parameters()
     }
     assert not any(value.requires_grad for value in stream.values())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_lora_is_merged_under_the_bases_names_and_the_module_stays(tiny_model: Path, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("target", ["all-linear", ["q_proj"]])
+def test_lora_is_left_out_under_the_bases_own_names(tiny_model: Path, target: Any) -> None:
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    plain = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=dtype)
-    module = get_peft_model(
-        AutoModelForCausalLM.from_pretrained(tiny_model, dtype=dtype),
-        LoraConfig(r=4, lora_alpha=8, target_modules="all-linear"),
-    )
+    plain = AutoModelForCausalLM.from_pretrained(tiny_model)
+    adapted = get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), LoraConfig(r=4, target_modules=target))
+    stream, wanted = dict(base_weights(adapted)), dict(plain.named_parameters())
+    assert stream.keys() == wanted.keys()
+    assert all(value.equal(wanted[name]) for name, value in stream.items())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_layers_merged_weight_does_what_the_layer_does_and_the_layer_stays(dtype: torch.dtype) -> None:
+    from peft import LoraConfig, get_peft_model
+
     torch.manual_seed(0)
-    for name, parameter in module.named_parameters():
-        if "lora_B" in name:
-            torch.nn.init.normal_(parameter, std=0.1)
-    before = {name: value.clone() for name, value in module.state_dict().items()}
-    plain.load_state_dict(dict(policy_weights(module)), strict=False)
-    assert {name for name, _ in policy_weights(module)} == {name for name, _ in plain.named_parameters()}
-    assert all(value.equal(before[name]) for name, value in module.state_dict().items())
-    ids = torch.tensor([[5, 14, 6, 17]])
+    layers = nn.ModuleDict({"up": nn.Linear(16, 32, bias=False, dtype=dtype)})
+    module = get_peft_model(layers, LoraConfig(r=4, lora_alpha=8, target_modules=["up"], init_lora_weights=False))  # type: ignore[arg-type]
+    layer: Any = module.base_model.model["up"]
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    inputs = torch.randn(8, 16, dtype=dtype)
     with torch.no_grad():
-        wanted, got = module(ids).logits.float(), plain(ids).logits.float()
+        wanted = layer(inputs)
+        got = inputs @ merged_weight(layer, layer.base_layer.weight).T
+        assert not layer.base_layer(inputs).allclose(wanted, atol=0.1)
         with module.disable_adapter():
-            assert not wanted.allclose(module(ids).logits.float(), atol=0.01)
-    assert got.allclose(wanted, atol=1e-5 if dtype == torch.float32 else 0.03)
+            assert merged_weight(layer, layer.base_layer.weight) is layer.base_layer.weight
+    assert got.allclose(wanted, atol=1e-5 if dtype == torch.float32 else 0.05)
+    assert all(value.equal(before[name]) for name, value in layer.state_dict().items())
 
 
 @pytest.mark.parametrize("loaded", [True, False], ids=["from a folder", "made here"])
@@ -60,6 +67,6 @@ def test_experts_are_given_as_their_checkpoint_holds_them(tmp_path: Path, loaded
     if loaded:
         model = AutoModelForCausalLM.from_pretrained(tmp_path)
     saved = load_file(tmp_path / "model.safetensors")
-    stream = dict(policy_weights(model))
+    stream = dict(base_weights(model))
     assert stream.keys() == saved.keys()
     assert all(value.equal(saved[name]) for name, value in stream.items())

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from importlib import metadata
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from packaging.version import Version
 from torch import Tensor
 
 from verlcli.engine.rollout._base import Rollout, Sampling
+from verlcli.engine.rollout._vllm_adapter import WITH_GRAPH, VllmAdapter, adapter_arguments
 from verlcli.engine.rollout._vllm_requests import sampling_arguments, to_rollout, write_skeleton
+from verlcli.engine.rollout._vllm_start import check_usable, first_line, start
 from verlcli.engine.rollout.stopping import StopStrings
-from verlcli.engine.rollout.weights import policy_weights
-from verlcli.errors import ConfigError, MissingDependencyError, TrainingFailedError
+from verlcli.engine.rollout.weights import base_weights
+from verlcli.errors import ConfigError, TrainingFailedError
 
 if TYPE_CHECKING:
     from torch import nn
-
-OLDEST = "0.24"  # the first version whose weights are known to be reloaded in place from a stream
-ENVIRONMENT = {"VLLM_LOGGING_LEVEL": "WARNING", "VLLM_NO_USAGE_STATS": "1"}  # the user's own values win
 
 
 class VllmRollout:
     """Generates with vLLM beside the trainer on one GPU.
 
-    vLLM keeps a copy of the weights of its own, in `dtype`. Asleep, as it starts, it holds neither weights nor cache;
-    the first `generate` after a `sleep` wakes it and loads what `model` holds then. So the trainer must let it sleep
-    before each update of the weights, or call `load_weights` after.
+    vLLM keeps a copy of the weights of its own, in `dtype`; LoRA is an adapter beside them there too. Asleep, as it
+    starts, it holds neither weights nor cache; the first `generate` after a `sleep` wakes it and loads what `model`
+    holds then. So the trainer must let it sleep before each update of the weights, or call `load_weights` after.
 
     Args:
         model: the trainer's causal language model, or its PEFT wrapper.
@@ -48,7 +43,7 @@ class VllmRollout:
 
     Raises:
         MissingDependencyError: vLLM is absent or too old, or there is no CUDA device.
-        ConfigError: several GPUs are asked for, or vLLM refuses the model or the memory.
+        ConfigError: several GPUs are asked for, or vLLM refuses the model, its LoRA or the memory.
     """
 
     name = "vllm"
@@ -74,9 +69,11 @@ class VllmRollout:
         self.eos_ids = tuple(eos_ids)
         self._pad_id = pad_id
         check_usable(self._device, tensor_parallel_size)
+        for_adapter = adapter_arguments(model, dtype)
+        self._adapter = VllmAdapter(model) if for_adapter else None
         with tempfile.TemporaryDirectory(prefix="verlcli-vllm-") as folder:
             write_skeleton(model, tokenizer, self.eos_ids, folder)
-            self._llm = _start(
+            self._llm = start(
                 model=folder,
                 load_format="dummy",  # the trainer's weights come by `load_weights`, never over the disk
                 generation_config="vllm",  # a folder's own top_k and penalties must not bend the policy
@@ -89,8 +86,11 @@ class VllmRollout:
                 enable_prefix_caching=True,
                 enable_sleep_mode=True,
                 logprobs_mode="processed_logprobs",  # of the distribution sampled from, not of the raw logits
+                **for_adapter,
             )
         self._awake, self._loaded = True, False
+        if self._adapter is not None:
+            self._adapter.load(self._llm)  # what vLLM cannot adapt is said before the first step
         self.sleep()
 
     def generate(self, prompts: Sequence[Sequence[int]], n: int, sampling: Sampling) -> Rollout:
@@ -103,13 +103,14 @@ class VllmRollout:
         from vllm import SamplingParams
 
         if not self._loaded:
-            self.load_weights(policy_weights(self._model))
+            self.load_weights(base_weights(self._model))
         # Greedy samples are equal, and vLLM refuses to draw more than one.
         distinct = n if sampling.temperature > 0 else 1
         parameters = SamplingParams(**sampling_arguments(sampling, distinct, self.eos_ids))
         requests = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
         with _numpy_from_torch():
-            outputs = self._llm.generate(requests, parameters, use_tqdm=False)
+            lora = None if self._adapter is None else self._adapter.request
+            outputs = self._llm.generate(requests, parameters, use_tqdm=False, lora_request=lora)
         answers = [
             answer
             for output in outputs
@@ -123,21 +124,27 @@ class VllmRollout:
         return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
 
     def load_weights(self, stream: Iterable[tuple[str, Tensor]]) -> None:
-        """Copy weights (see `policy_weights`) into vLLM's own, cast to its dtype, and forget what was cached.
+        """Copy weights (see `base_weights`) into vLLM's own, cast to its dtype, and forget what was cached.
+
+        With LoRA, the adapter that the trainer's module holds now comes beside them.
 
         Raises:
-            ConfigError: vLLM's implementation of the model has other weights.
+            ConfigError: vLLM's implementation of the model has other weights, or cannot adapt a layer of it.
             TrainingFailedError: cached prompts of the old weights could not be dropped, or vLLM cannot wake.
         """
         self.wake()
+        bare = nullcontext() if self._adapter is None else self._adapter.taken_off(self._llm)
         try:
-            self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": stream})
+            with bare:
+                self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": stream})
         except (KeyError, ValueError) as error:
             raise ConfigError(
-                f"vLLM's implementation of this model does not take its weights: {_first_line(error)}",
+                f"vLLM's implementation of this model does not take its weights: {first_line(error)}",
                 where="rollout.name",
-                fix="set rollout.name: graph, which generates with the trainer's own module",
+                fix=WITH_GRAPH,
             ) from error
+        if self._adapter is not None:
+            self._adapter.load(self._llm)
         if not self._llm.reset_prefix_cache():
             raise TrainingFailedError(
                 "vLLM did not drop the cached prompts of the old weights",
@@ -145,6 +152,10 @@ class VllmRollout:
                 fix="go on from the last checkpoint, or set rollout.name: graph",
             )
         self._loaded = True
+
+    def shrink(self, sequences: int) -> bool:
+        """vLLM plans its own memory: there is nothing to halve."""
+        return False
 
     def sleep(self) -> None:
         """Give the memory of weights and cache back; both are gone."""
@@ -166,76 +177,11 @@ class VllmRollout:
             self._llm.wake_up()
         except RuntimeError as error:
             raise TrainingFailedError(
-                f"vLLM cannot have its memory again beside the trainer: {_first_line(error)}",
+                f"vLLM cannot have its memory again beside the trainer: {first_line(error)}",
                 where="rollout.gpu_memory_utilization",
                 fix="lower rollout.gpu_memory_utilization, or the trainer's micro batches",
             ) from error
         self._awake = True
-
-
-def check_usable(device: torch.device, tensor_parallel_size: int = 1) -> None:
-    """Whether vLLM can run here, beside the trainer.
-
-    Raises:
-        MissingDependencyError: vLLM is absent or too old, or `device` is no CUDA device.
-        ConfigError: more than one GPU, or another than the first.
-    """
-    if tensor_parallel_size != 1:
-        raise ConfigError(
-            f"the vllm engine shares one GPU with the trainer, {tensor_parallel_size} are asked for",
-            where="rollout.tensor_model_parallel_size",
-            fix="set rollout.tensor_model_parallel_size: 1, or backend: verl for tensor parallelism",
-        )
-    try:
-        version = metadata.version("vllm")
-    except metadata.PackageNotFoundError:
-        raise MissingDependencyError(
-            "vLLM is not installed",
-            where="rollout.name",
-            fix=f"pip install 'vllm>={OLDEST}', or set rollout.name: graph",
-        ) from None
-    if Version(version) < Version(OLDEST):
-        raise MissingDependencyError(
-            f"vLLM {version} is too old",
-            where="rollout.name",
-            fix=f"pip install 'vllm>={OLDEST}', or set rollout.name: graph",
-        )
-    if device.type != "cuda":
-        raise MissingDependencyError(
-            f"the vllm engine needs a CUDA device, the trainer is on {device}",
-            where="rollout.name",
-            fix="set rollout.name: graph, which runs everywhere",
-        )
-    if device.index not in (None, 0):
-        raise ConfigError(
-            f"the vllm engine runs on the first visible GPU, the trainer is on {device}",
-            where="rollout.name",
-            fix=f"start the run with CUDA_VISIBLE_DEVICES={device.index}",
-        )
-
-
-def _start(**arguments: Any) -> Any:
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # weights are handed over as tensors of this process
-    from vllm import LLM
-
-    # Each reload it warns of layers that have no weights of their own (rotary tables, a tied head).
-    logging.getLogger("vllm.model_executor.model_loader.reload.layerwise").setLevel(logging.ERROR)
-    precision = torch.get_float32_matmul_precision()  # vLLM sets its own for the whole process
-    try:
-        return LLM(tensor_parallel_size=1, **arguments)
-    except (ValueError, RuntimeError) as error:
-        memory = "memory" in str(error).lower()
-        raise ConfigError(
-            f"vLLM does not start: {_first_line(error)}",
-            where="rollout.gpu_memory_utilization" if memory else "rollout.name",
-            fix="change rollout.gpu_memory_utilization, or the lengths in data"
-            if memory
-            else "set rollout.name: graph, which runs any model the trainer trains",
-        ) from error
-    finally:
-        torch.set_float32_matmul_precision(precision)
 
 
 @contextmanager
@@ -247,7 +193,3 @@ def _numpy_from_torch() -> Iterator[None]:
         yield
     finally:
         np.random.set_state(state)
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
