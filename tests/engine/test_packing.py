@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verlcli.engine.batch import Batch, left_pad
-from verlcli.engine.packing import Cost, MicroBatches, balance, by_tokens, pack
+from verlcli.engine.packing import Cost, MicroBatches, balance, by_tokens, pack, pack_rows
 
 
 def make_batch() -> Batch:
@@ -34,6 +34,14 @@ def test_packing_drops_padding_and_knows_what_predicts_what() -> None:
     assert packed.max_length == 8
     assert packed.targets.tolist() == [7, 8, 9, 7, 8, 9, 2]
     assert packed.input_ids[0, packed.predict].tolist() == [2, 7, 3, 6, 7, 8, 9]
+
+
+def test_rows_of_tokens_are_packed_as_the_batch_of_them_is() -> None:
+    batch = pack(make_batch())
+    rows = pack_rows([[1, 2, 7, 8], [3, 9], [4, 5, 6, 7, 8, 9, 2]], torch.device("cpu"))
+    for name, wanted in batch.model_inputs().items():
+        given = rows.model_inputs()[name]
+        assert given.equal(wanted) if isinstance(wanted, torch.Tensor) else given == wanted
 
 
 def test_scatter_puts_results_where_the_tokens_are() -> None:

@@ -14,17 +14,13 @@ from verlcli.engine.batch import Batch
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """B sequences of T tokens in all, one after another; N of the tokens are responses' and are predicted."""
+class PackedRows:
+    """B sequences of T tokens in all, one after another."""
 
     input_ids: Tensor  # [1, T]
     position_ids: Tensor  # [1, T], from 0 in each sequence
     cu_seqlens: Tensor  # [B + 1] int32, where each starts, and T
     max_length: int  # at least the longest; a power of two, so that few values reach compiled code
-    predict: Tensor  # [N], the tokens whose hidden state predicts a response token
-    targets: Tensor  # [N], the tokens that they predict
-    slots: Tensor  # [N], the predicted tokens' places in [B * R]
-    shape: tuple[int, int]  # (B, R)
 
     def model_inputs(self) -> dict[str, Any]:
         """Arguments of a Hugging Face model's body under `verlcli.engine.attention.attention`."""
@@ -37,6 +33,16 @@ class Packed:
             "max_length_q": self.max_length,
             "max_length_k": self.max_length,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Packed(PackedRows):
+    """The sequences of a batch; N of their tokens are responses' and are predicted."""
+
+    predict: Tensor  # [N], the tokens whose hidden state predicts a response token
+    targets: Tensor  # [N], the tokens that they predict
+    slots: Tensor  # [N], the predicted tokens' places in [B * R]
+    shape: tuple[int, int]  # (B, R)
 
     def scatter(self, values: Tensor) -> Tensor:
         """`values[N]` of the response tokens -> `[B, R]`, 0 elsewhere; differentiable."""
@@ -69,12 +75,31 @@ def pack(batch: Batch) -> Packed:
         input_ids=ids[None],
         position_ids=moved[1][None],
         cu_seqlens=bounds.to(device, non_blocking=True),
-        max_length=1 << math.ceil(math.log2(max(2, int(lengths.max())))),
+        max_length=_power_of_two(int(lengths.max())),
         predict=moved[2],
         targets=ids[moved[2] + 1],
         slots=moved[3],
         shape=(len(lengths), width),
     )
+
+
+def pack_rows(rows: Sequence[Sequence[int]], device: torch.device) -> PackedRows:
+    """Token rows, each of one token or more, as packed sequences on `device`."""
+    lengths = torch.tensor([len(row) for row in rows])
+    bounds = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+    ids = torch.tensor([token for row in rows for token in row])
+    positions = torch.arange(len(ids)) - bounds[:-1].repeat_interleave(lengths)
+    return PackedRows(
+        input_ids=ids.to(device, non_blocking=True)[None],
+        position_ids=positions.to(device, non_blocking=True)[None],
+        cu_seqlens=bounds.to(torch.int32).to(device, non_blocking=True),
+        max_length=_power_of_two(int(lengths.max())),
+    )
+
+
+def _power_of_two(length: int) -> int:
+    """The least that is `length` or more, from 2 up."""
+    return 1 << math.ceil(math.log2(max(2, length)))
 
 
 @dataclass(frozen=True, slots=True)

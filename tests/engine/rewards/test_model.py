@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
+    Gemma2Config,
+    Gemma2ForSequenceClassification,
     LlamaConfig,
     LlamaForSequenceClassification,
     PreTrainedTokenizerFast,
@@ -39,6 +42,7 @@ SIZES = {
 FAMILIES: dict[str, Any] = {
     "llama": (LlamaConfig, LlamaForSequenceClassification),
     "qwen2": (Qwen2Config, Qwen2ForSequenceClassification),
+    "gemma2": (Gemma2Config, Gemma2ForSequenceClassification),
     "bert": (BertConfig, BertForSequenceClassification),
 }
 CHAT = ({"role": "user", "content": "a b"},)
@@ -102,10 +106,13 @@ def test_without_a_template_messages_are_joined() -> None:
 
 @pytest.mark.parametrize("pad_id", [None, -1, 0, 2], ids=["no pad", "-1", "pad", "pad is eos"])
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
-def test_scores_are_those_of_one_text_at_a_time(family: str, pad_id: int | None) -> None:
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "padded"])
+def test_scores_are_those_of_one_text_at_a_time(packed: bool, family: str, pad_id: int | None) -> None:
     module = make_module(family, pad_token_id=None if pad_id == -1 else pad_id)
     module.config.pad_token_id = pad_id
     model = RewardModel(module, make_tokenizer(), batch_tokens=128)
+    assert model.packed
+    model.packed = packed
     prompts, responses = some_texts(37)
     scores = model.score(prompts, responses)
     module.config.pad_token_id = None if pad_id == -1 else pad_id
@@ -118,11 +125,73 @@ def test_scores_are_those_of_one_text_at_a_time(family: str, pad_id: int | None)
 @pytest.mark.parametrize("pad_id", [None, 0])
 def test_encoders_are_scored_through_their_own_head(pad_id: int | None) -> None:
     module = make_module("bert", pad_token_id=pad_id)
-    model = RewardModel(module, make_tokenizer())
+    notices: list[str] = []
+    model = RewardModel(module, make_tokenizer(), on_notice=notices.append)
+    assert not model.packed
+    assert not notices  # nobody expects an encoder to run packed
     prompts, responses = some_texts(11)
     with torch.no_grad():
         alone = [module(torch.tensor([ids])).logits.item() for ids in model.encode(prompts, responses)]
     assert model.score(prompts, responses) == pytest.approx(alone, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "reason"),
+    [
+        ("gemma2", {"head_dim": 8, "attn_implementation": "eager"}, "its attention has softcap"),
+        ("llama", {"is_causal": False}, "its results differ by"),
+    ],
+    ids=["softcap", "both ways"],
+)
+def test_a_decoder_that_cannot_run_packed_is_scored_padded_and_says_why_once(
+    family: str, changes: dict[str, Any], reason: str
+) -> None:
+    module = make_module(family, pad_token_id=0, **changes)
+    notices: list[str] = []
+    model = RewardModel(module, make_tokenizer(), batch_tokens=128, on_notice=notices.append)
+    prompts, responses = some_texts(17)
+    with torch.no_grad():
+        alone = [module(torch.tensor([ids])).logits.item() for ids in model.encode(prompts, responses)]
+    for _ in range(2):
+        assert model.score(prompts, responses) == pytest.approx(alone, abs=1e-5)
+    assert not model.packed
+    assert len(notices) == 1
+    assert notices[0].startswith(f"this reward model scores padded batches, more slowly than packed ones: {reason}")
+
+
+def test_packed_passes_hold_every_token_once_within_the_budget_and_no_padding() -> None:
+    module = make_module()
+    model = RewardModel(module, make_tokenizer(), batch_tokens=50)
+    passes: list[Any] = []
+    own = module.config._attn_implementation
+    prompts, responses = some_texts(37)
+    hook = module.base_model.register_forward_pre_hook(lambda _, __, kwargs: passes.append(kwargs), with_kwargs=True)
+    model.score(prompts, responses)
+    hook.remove()
+    given: list[list[int]] = []
+    for inputs in passes:
+        ids, bounds = inputs["input_ids"][0].tolist(), inputs["cu_seq_lens_q"].tolist()
+        given += [ids[start:stop] for start, stop in pairwise(bounds)]
+        assert len(ids) == bounds[-1] <= 50
+    assert len(passes) < 20
+    assert sorted(given) == sorted(model.encode(prompts, responses))
+    assert module.config._attn_implementation == own  # the module is left as it was
+
+
+def test_a_text_longer_than_a_pass_runs_alone() -> None:
+    module = make_module()
+    prompts, responses = some_texts(9)
+    scores = RewardModel(module, make_tokenizer()).score(prompts, responses)
+    assert RewardModel(module, make_tokenizer(), batch_tokens=3).score(prompts, responses) == pytest.approx(
+        scores, abs=1e-5
+    )
+
+
+def test_a_head_with_a_bias_adds_it() -> None:
+    module = make_module()
+    plain = RewardModel(module, make_tokenizer()).score(*some_texts(5))
+    module.score.bias = torch.nn.Parameter(torch.tensor([3.0]))
+    assert RewardModel(module, make_tokenizer()).score(*some_texts(5)) == pytest.approx([s + 3 for s in plain])
 
 
 def test_the_head_of_a_bf16_model_does_not_round_its_scores() -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
+from verlcli.engine.attention import attention
+from verlcli.engine.models import ValueModel
+from verlcli.engine.packing import Cost, balance, pack_rows
+from verlcli.engine.training import value_forward
+from verlcli.engine.training.support import why_not_packed
 from verlcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from verlcli.engine.types import Message
 
-BATCH_TOKENS = 8192  # of one forward pass, padding included; more of them would hold more padding
+# Of one forward pass. Not `training.max_token_len_per_gpu`, which is about the memory of gradients; this fills a GPU.
+BATCH_TOKENS = 8192
 MAX_LENGTH = 4096  # tokens, where neither tokenizer nor model states a limit
 _NO_LIMIT = 10**9  # tokenizers state numbers above it for "none"
 
@@ -22,16 +29,27 @@ _NO_LIMIT = 10**9  # tokenizers state numbers above it for "none"
 class RewardModel:
     """Scores with `AutoModelForSequenceClassification` (one label), in the module's dtype, and its own tokenizer.
 
+    Decoders run packed, like the trainer's micro batches, where that gives the same scores; all others padded.
+
     Args:
         module: a classifier with one label, where and as it shall run.
         tokenizer: the classifier's; its chat template, where it has one, writes chat prompts.
         batch_tokens: tokens of one forward pass, padding included; a longer text runs alone.
+        on_notice: is told where a decoder cannot run packed, and why.
 
     Attributes:
+        packed: whether texts run packed.
         truncated: texts of the last `score` that lost their start, being longer than the model reads.
     """
 
-    def __init__(self, module: Any, tokenizer: Any, *, batch_tokens: int = BATCH_TOKENS) -> None:
+    def __init__(
+        self,
+        module: Any,
+        tokenizer: Any,
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+        on_notice: Callable[[str], None] = warnings.warn,
+    ) -> None:
         self._module = module
         self._tokenizer = tokenizer
         self._batch_tokens = batch_tokens
@@ -41,6 +59,11 @@ class RewardModel:
         self._limit = _limit(tokenizer, config)
         self.truncated = 0
         tokenizer.truncation_side = "left"  # the response, at the end, is what is judged
+        self._scorer = _scorer(module) if _is_decoder(module) else None
+        reason = None if self._scorer is None else why_not_packed(self._scorer, value_forward(self._scorer))
+        self.packed = self._scorer is not None and reason is None
+        if reason is not None:
+            on_notice(f"this reward model scores padded batches, more slowly than packed ones: {reason}")
 
     @torch.no_grad()
     def score(self, prompts: Sequence[str | tuple[Message, ...]], responses: Sequence[str]) -> list[float]:
@@ -50,13 +73,12 @@ class RewardModel:
             ConfigError: the model's chat template refuses a prompt's messages.
         """
         rows = self.encode(prompts, responses)
-        decoder = _is_decoder(self._module)
-        # Of other classifiers, those that know no padding judge one text at a time.
-        budget = self._batch_tokens if decoder or self._pad_id is not None else 0
-        judge = self._judge_last_token if decoder else self._judge
+        batches = self._batches([len(row) for row in rows])
+        with attention(self._module) if self.packed else nullcontext():
+            judged = [self._judge([rows[i] for i in batch]) for batch in batches]
         scores = [0.0] * len(rows)
-        for batch in batches_by_length([len(row) for row in rows], budget):
-            for i, score in zip(batch, judge([rows[i] for i in batch]).tolist(), strict=True):
+        for batch, part in zip(batches, judged, strict=True):  # now, when the device has all passes to do
+            for i, score in zip(batch, part.tolist(), strict=True):
                 scores[i] = score
         return scores
 
@@ -102,40 +124,68 @@ class RewardModel:
                 rows[i] = list(ids) or [self._tokenizer.eos_token_id]  # nothing at all cannot be judged
         return rows
 
-    def _judge_last_token(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Scores `[B]` of a decoder: its head on each text's last token, in fp32, where bf16 would make scores tie.
+    def _batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Numbers of all rows, by the forward pass in which they run."""
+        if self.packed:
+            return balance(lengths, self._batch_tokens, Cost(1.0, 0.0))
+        # Of classifiers that are no decoders, those that know no padding judge one text at a time.
+        alone = self._scorer is None and self._pad_id is None
+        return batches_by_length(lengths, 0 if alone else self._batch_tokens)
+
+    def _judge(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Scores `[B]`; a decoder's are its head on each text's last token, in fp32, where bf16 would make scores tie.
 
         As in transformers, padding at a text's own end is no part of it; a model without a pad token has none.
         """
+        if self._scorer is None:
+            ids, mask = self._padded(rows)
+            logits: Tensor = self._module(input_ids=ids, attention_mask=mask).logits
+            return logits[:, 0].float()
+        if self.packed:
+            packed = pack_rows([self._without_padding(row) for row in rows], self._device)
+            return self._scorer.values(self._scorer.body(**packed.model_inputs())[0, packed.cu_seqlens[1:] - 1])
         ids, mask = self._padded(rows)
-        hidden = self._module.base_model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+        hidden = self._scorer.body(input_ids=ids, attention_mask=mask, use_cache=False)
         real = mask if self._pad_id is None else (ids != self._pad_id).long()
         last = (real * torch.arange(ids.shape[1], device=ids.device)).argmax(-1)
-        head = self._module.score
-        chosen = hidden[torch.arange(len(rows), device=ids.device), last].float()
-        scores: Tensor = linear(chosen, head.weight.float(), None if head.bias is None else head.bias.float())
-        return scores[:, 0]
+        return self._scorer.values(hidden[torch.arange(len(rows), device=ids.device), last])
 
-    def _judge(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Scores `[B]` of any other classifier."""
-        ids, mask = self._padded(rows)
-        logits: Tensor = self._module(input_ids=ids, attention_mask=mask).logits
-        return logits[:, 0].float()
+    def _without_padding(self, row: Sequence[int]) -> Sequence[int]:
+        """`row` up to its last token that is no padding, or its first token: no earlier one sees those that follow."""
+        end = len(row)
+        while end > 1 and row[end - 1] == self._pad_id:
+            end -= 1
+        return row[:end]
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Ids and mask `[B, T]`, padded on the right, which every model's positions bear."""
         width = max(map(len, rows))
         pad_id = self._pad_id or 0
-        device = next(self._module.parameters()).device
-        ids = torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in rows], device=device)
-        lengths = torch.tensor([len(row) for row in rows], device=device)
-        return ids, (torch.arange(width, device=device) < lengths[:, None]).long()
+        ids = torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in rows], device=self._device)
+        lengths = torch.tensor([len(row) for row in rows], device=self._device)
+        return ids, (torch.arange(width, device=self._device) < lengths[:, None]).long()
+
+    @property
+    def _device(self) -> torch.device:
+        device: torch.device = next(self._module.parameters()).device
+        return device
 
 
 def _is_decoder(module: Any) -> bool:
     from transformers.modeling_layers import GenericForSequenceClassification
 
     return isinstance(module, GenericForSequenceClassification)
+
+
+@torch.no_grad()
+def _scorer(classifier: Any) -> ValueModel:
+    """A decoder classifier as a critic, with a copy of its head in fp32."""
+    head = classifier.score
+    scorer = ValueModel(classifier, classifier.base_model, head.in_features)
+    scorer.value_head.weight.copy_(head.weight)
+    if head.bias is not None:
+        scorer.value_head.bias.copy_(head.bias)
+    return scorer
 
 
 def batches_by_length(lengths: Sequence[int], budget: int) -> list[list[int]]:
