@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
+
+from verlcli.config.quick import dataclass
 
 NOT_CHECKED = "not checked: needs "
 _DOUBTS = ("VRL129", "VRL157", "VRL225", "VRL257")  # about single values: not here, hardly meant, too much

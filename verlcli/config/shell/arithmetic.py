@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator as op
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 _TOKEN = re.compile(
@@ -23,6 +25,12 @@ _LEVELS: tuple[tuple[str, ...], ...] = (
     ("+", "-"),
     ("*", "/", "%"),
 )
+_RANKS = {name: rank for rank, names in enumerate(_LEVELS) for name in names}
+_BINARY: dict[str, Callable[[int, int], int]] = {
+    "+": op.add, "-": op.sub, "*": op.mul, "&": op.and_, "|": op.or_, "^": op.xor,
+    "==": op.eq, "!=": op.ne, "<": op.lt, ">": op.gt, "<=": op.le, ">=": op.ge,
+    "&&": lambda left, right: bool(left and right), "||": lambda left, right: bool(left or right),
+}  # fmt: skip
 _DEEPEST = 25
 
 
@@ -155,14 +163,13 @@ class _Parser:
         self.skipping -= skip
         return value
 
-    def level(self, number: int) -> int:
-        if number == len(_LEVELS):
-            return self.power()
-        value = self.level(number + 1)
-        while self.peek() in _LEVELS[number]:
+    def level(self, lowest: int) -> int:
+        """Numbers between operators that bind as those of a level or closer."""
+        value = self.power()
+        while (rank := _RANKS.get(self.peek(), -1)) >= lowest:
             operator = self.take()
             skip = (operator == "&&" and not value) or (operator == "||" and bool(value))
-            right = self.guarded(skip, lambda: self.level(number + 1))
+            right = self.guarded(skip, partial(self.level, rank + 1))
             value = self.binary(operator, value, right)
         return value
 
@@ -211,14 +218,7 @@ class _Parser:
             return self.divide(operator, left, right)
         if operator in ("<<", ">>"):
             return wrapped(left << (right & 63)) if operator == "<<" else left >> (right & 63)
-        values: dict[str, Callable[[], int]] = {
-            "+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right,
-            "&": lambda: left & right, "|": lambda: left | right, "^": lambda: left ^ right,
-            "&&": lambda: int(bool(left and right)), "||": lambda: int(bool(left or right)),
-            "==": lambda: int(left == right), "!=": lambda: int(left != right), "<": lambda: int(left < right),
-            ">": lambda: int(left > right), "<=": lambda: int(left <= right), ">=": lambda: int(left >= right),
-        }  # fmt: skip
-        return wrapped(values[operator]())
+        return wrapped(int(_BINARY[operator](left, right)))
 
     def divide(self, operator: str, left: int, right: int) -> int:
         if self.skipping:

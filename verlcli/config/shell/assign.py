@@ -24,7 +24,7 @@ def assign(expander: Expander, assignment: Assignment, exported: bool = False, i
     world, name = expander.world, assignment.name
     old = world.variables.get(name, Var())
     if (exported and not old.exported) or (integer and not old.integer):
-        old = replace(old, exported=old.exported or exported, integer=old.integer or integer)
+        old = Var(old.parts, old.items, old.exported or exported, old.integer or integer, old.keyed)
     if assignment.items is not None:
         world.put(name, _array(expander, assignment, old))
         return
@@ -107,7 +107,7 @@ def _values(expander: Expander, raws: Iterable[RawWord]) -> Iterator[Parts]:
     for raw in raws:
         lint_quotes(expander.shell, expander.source, raw)
         for word in expander.words(raw):
-            yield word.parts if word.quoted else tuple(map(_splits, word.parts))
+            yield word.parts if word.quoted or first_gap(word.parts) is None else tuple(map(_splits, word.parts))
 
 
 def _put_keyed(expander: Expander, raws: Iterable[RawWord], old: Var, items: dict[int | str, Parts]) -> None:

@@ -12,6 +12,7 @@ DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset"})
 _HEAD = re.compile(r"([A-Za-z_]\w*)(\[[^\]\n]*\])?(\+?)=", re.ASCII)
 _KEYED = re.compile(r"\[[^\]\n]*\]=")
 _REDIRECT = re.compile(r"\d*(?:&>>?|<<<|<>|>>|>\||[<>]&|<(?![<(])|>(?!\())")
+_BLANK_LINES = re.compile(r"(?:[ \t\n]|\\\n)+")
 _BLANK = re.compile(r"(?:[ \t]|\\\n)+")
 
 
@@ -89,15 +90,15 @@ class _CommandReader:
         self.lexer.at += 1
         words = []
         while self.lexer.at < self.end:
-            if self._skip_blanks() and self.text[self.lexer.at] == "\n":
-                self.lexer.at += 1
-                continue
-            at = self.lexer.at
-            if at < self.end and self.text[at] == "#":
+            between = _BLANK_LINES.match(self.text, self.lexer.at, self.end)
+            at = self.lexer.at = between.end() if between else self.lexer.at
+            if at == self.end:
+                break
+            if self.text[at] == "#":
                 newline = self.text.find("\n", at, self.end)
                 self.lexer.at = self.end if newline < 0 else newline
                 continue
-            if at < self.end and self.text[at] == ")":
+            if self.text[at] == ")":
                 self.lexer.at += 1
                 break
             if keyed := _KEYED.match(self.text, at, self.end):

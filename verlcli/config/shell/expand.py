@@ -62,12 +62,10 @@ class Expander:
 
     def _fields(self, template: Template, start: int) -> list[Word]:
         segments = self.segments(template)
-        words, dropped = split_fields(segments, self.source.place(start), self._separators())
+        many = any(isinstance(item, Param) and all_items(item) for item in template)
+        words, dropped = split_fields(segments, self.source.place(start), self._separators(), apart=many)
         self.dropped += dropped
         self.shell.charge(len(words))
-        if any(isinstance(item, Param) and all_items(item) for item in template):
-            # What is written once for many stands where each of them was written.
-            return [Word(word.parts[0].place, word.parts, word.quoted) if word.parts else word for word in words]
         return words
 
     def _separators(self) -> str:
@@ -78,17 +76,17 @@ class Expander:
         """The value that an assignment, a here-document or a `case` takes: expanded, not split, items in one."""
         # Nothing is split here, so that `*` joins with the first separator in quotes and without.
         whole = tuple(
-            replace(item, quoted=True) if isinstance(item, Param) and all_items(item) else item for item in items
+            [replace(item, quoted=True) if isinstance(item, Param) and all_items(item) else item for item in items]
         )
         return self.capped(in_one(self.segments(whole)), items[0].at if items else 0)
 
     def capped(self, parts: Parts, at: int) -> Parts:
         """The parts, or a gap in place of more of them than are followed."""
-        length = sum(len(part.text) for part in parts if isinstance(part, Piece))
+        length = sum([len(part.text) for part in parts if isinstance(part, Piece)])
         self.shell.charge(len(parts) + length // 64)
-        already = next((part for part in parts if isinstance(part, Gap) and part.reason == _TOO_LONG), None)
-        if already:
-            return (already,)
+        for part in parts:
+            if isinstance(part, Gap) and part.reason == _TOO_LONG:
+                return (part,)
         if length <= LONGEST_TEXT and len(parts) <= MOST_PARTS:
             return parts
         place = self.source.place(at)

@@ -14,6 +14,8 @@ _ARRAY = re.compile(rf"^[ \t]*(\w+)=\(\s*\"(?:\$(\w+)|\$\{{(\w+)\}}|{_HOSTS})\"\
 
 def lint_host_arrays(shell: Shell, source: Source) -> None:
     """Adds a finding for each array of host names that has one element, and is used as if it had one a host."""
+    if "scontrol" not in source.text:
+        return
     nodes = shell.directives.get("nodes")
     if nodes is not None and nodes.text == "1":
         return

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from verlcli.config.shell.shell import Call
 
 _KEY = re.compile(r"[+~]{0,2}[A-Za-z_][\w@/-]*(?:\.[\w@/-]+)*=", re.ASCII)
+_SPECIAL = re.compile(r"[\[*?]")
 _OVERRIDE = re.compile(r"[\"']?(?:\+\+?|~)?[A-Za-z_][\w@/-]*(?:\.[\w@/-]+)+=|\+[A-Za-z_][\w.]*=|--[a-z]", re.ASCII)
 _SIMPLE = re.compile(r"[\"']?[A-Za-z_]\w*=|\"?\$[{@*]?", re.ASCII)
 _BETWEEN = re.compile(r"(?:\s|\\\n|#[^\n]*)*")
@@ -65,7 +66,8 @@ def _unset_gap(call: Call, gap: Gap, effect: str) -> None:
 def _empty(call: Call, launch: Launch) -> None:
     # Of `key= value` the second word is the value.
     meant = {word.place for word in launch.lost}
-    for word in (*(word for word in launch.words[1:] if word.place not in meant), *launch.lost):
+    ending = [word for word in launch.words[1:] if word.text_as_run.endswith("=") and word.place not in meant]
+    for word in (*ending, *launch.lost):
         key = word.text_as_run
         if key.endswith("=") and word.known and _KEY.fullmatch(key):
             names = [name for name, place in call.expander.empties if place.line == word.place.line]
@@ -83,9 +85,10 @@ def lint_spaces(call: Call, words: Sequence[Word]) -> list[Word]:
     raws = [raw for raw in call.command.words if isinstance(raw, RawWord)]
     cut_off = {source.place(raw.start) for raw in raws if source.text[raw.end - 1] == "="}
     texts = [*(word.text_as_run for word in words), ""]
-    for number in range(1, len(words)):
+    for number in [at for at, text in enumerate(texts) if at and (text[:1] == "=" or text[-1:] == "=")]:
         before, text, after = texts[number - 1 : number + 2]
-        lonely = words[number].place in cut_off and _KEY.fullmatch(text) and after[:1].isalnum() and "=" not in after
+        ends = text.endswith("=") and words[number].place in cut_off and _KEY.fullmatch(text)
+        lonely = ends and after[:1].isalnum() and "=" not in after
         if not lonely and text != "=" and not (text.startswith("=") and "=" not in before):
             continue
         start, end = (number, number + 2) if lonely else (number - 1, number + 1 + (text == "="))
@@ -108,6 +111,8 @@ def _one_word(words: Sequence[Word]) -> Word:
 
 def lint_quotes(shell: Shell, source: Source, raw: RawWord) -> None:
     """Adds findings about brackets and stars that stand outside of quotes in an override."""
+    if not _SPECIAL.search(source.text, raw.start, raw.end):
+        return
     bare = "".join(item.text for item in raw.items if isinstance(item, Lit) and not item.quoted)
     if not _KEY.match(bare):
         return

@@ -134,13 +134,12 @@ def _fields(expander: Expander, param: Param) -> list[Parts] | Gap:
 
 def _scalar(expander: Expander, param: Param) -> Parts:
     value = _lookup(expander, param)
-    place = expander.source.place(param.at)
     if param.length:
         return _length(param, value, expander)
     if value is None:
         return (_unset(expander, param),)
     if not value and param.name in expander.world.variables:
-        expander.empties.append((param.name, place))
+        expander.empties.append((param.name, expander.source.place(param.at)))
     if not param.op:
         return value
     return sliced(expander, param, value) if param.op == ":" else transformed(expander, param, value)
@@ -164,11 +163,11 @@ def _unset(expander: Expander, param: Param) -> Gap:
 
 def _lookup(expander: Expander, param: Param) -> Value:
     """Value of a parameter before any operator; None when it is not set."""
-    world, name, place = expander.world, param.name, expander.source.place(param.at)
+    world, name = expander.world, param.name
     if name in ("#", "?") or name in _SPECIAL:
         return (_special(expander, name, param),)
     if name == "0":
-        return (Gap("the name the script is called by", place, "0", "runtime"),)
+        return (Gap("the name the script is called by", expander.source.place(param.at), "0", "runtime"),)
     if name.isdigit():
         return _positional(expander, param)
     variable = world.variables.get(name)

@@ -46,7 +46,9 @@ def through(parts: Parts, name: str) -> Parts:
 def _through(part: Piece | Gap, name: str) -> Piece | Gap:
     if isinstance(part, Gap):
         return part
-    via = part.via if part.via[:1] == (name,) else (name, *part.via)[:_MOST_NAMES]
+    via = part.via
+    if not via or via[0] != name:
+        via = (name, *via[: _MOST_NAMES - 1])
     return Piece(part.text, part.place, name, via, part.default)
 
 

@@ -10,8 +10,8 @@ _COMMAND = (
     r"[ \t]+"
     r"(?=(?:[A-Za-z_]\w*=\S*[ \t]+)*(?:export|cd|pip3?|nohup|bash|sh|ray|srun|torchrun|accelerate|python[\d.]*)[ \t])"
 )
-_PROMPT = re.compile(rf"(?:(?:\([\w.-]+\)[ \t]*)?[\w.-]+@[\w.-]+:\S*[#$%]|[$%>]){_COMMAND}", re.ASCII)
-_END = re.compile(rf"[#$%>]{_COMMAND}", re.ASCII)  # of any prompt: quickly found, and missing in most scripts
+_START = rf"(?:(?:\([\w.-]+\)[ \t]*)?[\w.-]+@[\w.-]+:\S*[#$%]|[$%>]){_COMMAND}"
+_PROMPT, _ON_A_LINE = re.compile(_START, re.ASCII), re.compile(rf"\n{_START}", re.ASCII)
 _NEXT = re.compile(r">[ \t]+(?=\S)")
 _HERE = re.compile(r"<<-?[ \t]*[\w'\"\\]")
 
@@ -21,7 +21,7 @@ def without_prompts(text: str) -> tuple[str, list[tuple[int, str]]]:
 
     Bodies of here-documents stay as they are.
     """
-    if not _END.search(text) or not _PROMPT.search(text):
+    if not _ON_A_LINE.search(f"\n{text}"):
         return text, []
     found, kept, at, inside = list[tuple[int, str]](), list[str](), 0, False
     while at < len(text):

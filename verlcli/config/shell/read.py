@@ -120,11 +120,16 @@ def _commands(shell: Shell) -> tuple[Command, ...]:
     for conditions, command in shell.commands:
         key = (command.place, command.words)
         found[key] = (shared(found[key][0], conditions), command) if key in found else (conditions, command)
-    return tuple(replace(command, condition=", ".join(conditions)) for conditions, command in found.values())
+    return tuple(
+        replace(command, condition=", ".join(conditions)) if conditions else command
+        for conditions, command in found.values()
+    )
 
 
 def lint_text(shell: Shell, text: str) -> None:
     """Adds findings about characters that look like others, and about the file's line ends."""
+    if text.isascii() and "\r\n" not in text:
+        return
     source = Source(text)
     if text.startswith("\ufeff"):
         message = "the file starts with an invisible mark (BOM): its first line is no `#!` line and not read as written"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from verlcli.config.quick import dataclass
 from verlcli.config.shell.items import Expanded, Lit, Param, Template, Unread
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from verlcli.config.shell.world import Var, World
 
 _Made = TypeVar("_Made", "tuple[Word, ...]", "tuple[Parts, ...]")
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MOST = 8  # values that one template is remembered for: a loop gives it new ones in every pass
 
 
@@ -55,7 +53,7 @@ def shared(expander: Expander, expanded: Expanded, templates: Iterable[Template]
     names = _named(templates)
     if names is None:
         return make()
-    values = tuple((name, world.variables.get(name)) for name in names)
+    values = tuple([(name, world.variables.get(name)) for name in names])
     steps, dropped, empties = shell.steps, len(expander.dropped), len(expander.empties)
     made = make()
     left = tuple(expander.dropped[dropped:]), tuple(expander.empties[empties:])
@@ -70,11 +68,11 @@ def _named(templates: Iterable[Template]) -> set[str] | None:
     for items in templates:
         for item in items:
             if isinstance(item, Param) and _only_reads(item):
-                found |= {item.name, "IFS"}
-                inner = _named((item.arg, item.second))
+                found.update((item.name, "IFS"))
+                inner = _named((item.arg, item.second)) if item.arg or item.second else ()
                 if inner is None:
                     return None
-                found |= inner
+                found.update(inner)
             elif not isinstance(item, (Lit, Unread)):
                 return None
     return found
@@ -83,4 +81,4 @@ def _named(templates: Iterable[Template]) -> set[str] | None:
 def _only_reads(param: Param) -> bool:
     """Whether a parameter is a variable by its own name, and its operator neither sets it nor counts."""
     whole = param.index is None or [getattr(item, "text", "") for item in param.index] in (["@"], ["*"])
-    return whole and not param.indirect and param.op not in ("=", ":=", ":") and bool(_NAME.fullmatch(param.name))
+    return whole and not param.indirect and param.op not in ("=", ":=", ":") and param.name.isidentifier()

@@ -48,7 +48,7 @@ def run_simple(run: Run, command: SimpleCommand, world: World) -> list[World]:
         else:
             declared.append(raw)
     if not words:
-        return _assigned(run, command, world)
+        return _assigned(run, command, expander)
     call = Call(run, command, expander, world, tuple(words), tuple(declared))
     before = world.output
     worlds = _called(call)
@@ -58,15 +58,15 @@ def run_simple(run: Run, command: SimpleCommand, world: World) -> list[World]:
     return worlds
 
 
-def _assigned(run: Run, command: SimpleCommand, world: World) -> list[World]:
+def _assigned(run: Run, command: SimpleCommand, expander: Expander) -> list[World]:
     """Assignments alone; where a `$(…)` in them prints one of a few texts, a world for each."""
-    shell, written = run.shell, run.source.text[command.start : command.end]
+    shell, world, written = run.shell, expander.world, run.source.text[command.start : command.end]
     if "$(" not in written and "`" not in written:
-        _assign_all(run, command, world)
+        _assign_all(expander, command)
         return [world]
     spare = world.copy()
     shell.offered.clear()
-    _assign_all(run, command, world)
+    _assign_all(expander, command)
     if len(shell.offered) != 1 or shell.forced:
         return [world]
     ((key, outputs),) = shell.offered.items()
@@ -75,17 +75,16 @@ def _assigned(run: Run, command: SimpleCommand, world: World) -> list[World]:
         shell.forced = {key: parts}
         chosen = spare.copy()
         chosen.conditions = conditions
-        _assign_all(run, command, chosen)
+        _assign_all(Expander(shell, run.source, chosen), command)
         worlds.append(chosen)
     shell.forced = {}
     return merged(worlds, spare.conditions)
 
 
-def _assign_all(run: Run, command: SimpleCommand, world: World) -> None:
-    expander = Expander(run.shell, run.source, world)
+def _assign_all(expander: Expander, command: SimpleCommand) -> None:
     for assignment in command.assignments:
         assign(expander, assignment)
-    world.status = _assigned_status(command)
+    expander.world.status = _assigned_status(command)
 
 
 def _hides_output(redirect: Redirect) -> bool:

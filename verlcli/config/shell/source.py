@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from verlcli.config.shell.types import Gap, Piece, Place, Word, moved
@@ -47,8 +47,9 @@ class Source:
         """
         self.text, self.gaps = text, gaps
         # The parser counts bytes, we count characters; to bash every character beyond ASCII is part of a word.
-        self._bytes = _NOT_ASCII.sub("@", text).encode()
-        self._lines = [match.end() for match in re.finditer("\n", text)]
+        self._bytes = (text if text.isascii() else _NOT_ASCII.sub("@", text)).encode()
+        lengths = (len(line) + 1 for line in text.split("\n")[:-1])
+        self._lines = list(accumulate(lengths, initial=0))  # where each one starts
         self._runs = runs
         self._starts = [start for start, _ in runs]
         self._fixed = fixed
@@ -102,7 +103,7 @@ class Source:
             start, piece = self._runs[max(0, bisect_right(self._starts, offset) - 1)]
             return moved(piece.place, piece.text[: offset - start])
         line = bisect_right(self._lines, offset)
-        return Place(line + 1, offset - (self._lines[line - 1] if line else 0) + 1)
+        return Place(line, offset - self._lines[line - 1] + 1)
 
     def tree(self, start: int = 0, end: int | None = None) -> Node:
         """Syntax tree of the whole text, or of the part of it inside `$(…)`; its offsets are those of the text."""

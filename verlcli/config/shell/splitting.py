@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from verlcli.config.quick import dataclass
 from verlcli.config.shell.items import Item, Lit, Param, Template
 from verlcli.config.shell.parts import Parts, cut_piece
 from verlcli.config.shell.types import Gap, Piece, Place, Word
@@ -132,30 +133,32 @@ MOST_WORDS = 20_000
 
 
 class _Fields:
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, place: Place, apart: bool) -> None:
+        self.place, self.apart = place, apart
         self.done: list[Word] = []
         self.dropped: list[Gap] = []
-        self.reset()
-
-    def reset(self) -> None:
         self.parts: list[Piece | Gap] = []
         self.quoted = False
 
     def close(self) -> None:
         """Ends a word; one that is empty and without quotes is no word."""
-        if self.quoted or any(isinstance(part, Piece) or part.kind in _STAY for part in self.parts):
-            self.done.append(Word(self.place, tuple(self.parts), self.quoted))
+        vanishing = [part for part in self.parts if isinstance(part, Gap) and part.kind not in _STAY]
+        if self.quoted or len(vanishing) < len(self.parts):
+            place = self.parts[0].place if self.apart and self.parts else self.place
+            self.done.append(Word(place, tuple(self.parts), self.quoted))
         else:
-            self.dropped += [part for part in self.parts if isinstance(part, Gap)]
-        self.reset()
+            self.dropped += vanishing
+        self.parts, self.quoted = [], False
 
 
 def split_fields(
-    segments: list[Segment | None], place: Place, separators: str = DEFAULT_IFS
+    segments: list[Segment | None], place: Place, separators: str = DEFAULT_IFS, apart: bool = False
 ) -> tuple[list[Word], list[Gap]]:
-    """Words of one written word, and the gaps that vanish because nothing stands beside them."""
-    fields = _Fields(place)
+    """Words of one written word, and the gaps that vanish because nothing stands beside them.
+
+    They stand at `place`, or with `apart` where each of them was written.
+    """
+    fields = _Fields(place, apart)
     for segment in segments:
         if segment is Break:
             fields.close()
@@ -171,6 +174,10 @@ def split_fields(
 
 
 def _split(fields: _Fields, piece: Piece, separators: str) -> None:
+    if not any(separator in piece.text for separator in separators):
+        if piece.text:
+            fields.parts.append(piece)
+        return
     for start, end, ended in _runs(piece.text, separators):
         if ended:
             if fields.parts or fields.quoted:

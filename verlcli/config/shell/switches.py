@@ -19,13 +19,13 @@ EQUALITY = re.compile(
     r"""(?P<quote>["']?)(?P<value>[\w./-]+)(?P=quote) \]\]?""",
     re.ASCII,
 )
-_SET = re.compile(
-    r"(?:^|[\s;&|({])([A-Za-z_]\w*)(?:\[[^]\n]*\])?\+?=|\bfor[ \t]+(\w+)|\bread[ \t]+([^\n;|]+)", re.ASCII
-)
+# Each starts with a letter or a set, which is searched for fast; what stands before it is looked at behind it.
+_SET = re.compile(r"[\s;&|({]([A-Za-z_]\w*)(?:\[[^]\n]*\])?\+?=", re.ASCII)
+_FILLED = re.compile(r"for(?<!\wfor)[ \t]+(\w+)|read(?<!\wread)[ \t]+([^\n;|]+)", re.ASCII)
 _ITEM = re.compile(r"(?:^|;;)[ \t]*\(?([\w./-]+(?:[ \t]*\|[ \t]*[\w./-]+)*)[ \t]*\)", re.MULTILINE)
 # Up to its end, or to another one inside.
 _CASE = re.compile(
-    r"\bcase[ \t]+\"?\$\{?(?P<name>\w+)(?::?-[^}\"\n]*)?\}?\"?[ \t]+in\b(?P<items>.*?)\b(?:esac|case)\b",
+    r"case(?<!\wcase)[ \t]+\"?\$\{?(?P<name>\w+)(?::?-[^}\"\n]*)?\}?\"?[ \t]+in\b(?P<items>.*?)\b(?:esac|case)\b",
     re.ASCII | re.DOTALL,
 )
 _MOST_VALUES = 6
@@ -134,7 +134,7 @@ def _chosen(name: str, place: Place) -> Gap:
 def _set_names(source: Source) -> frozenset[str]:
     """Every name that something in the text assigns."""
     if "set" not in source.cache:
-        found = [name for groups in _SET.findall(source.text) for group in groups for name in group.split()]
-        source.cache["set"] = frozenset(found)
-    names: frozenset[str] = source.cache["set"]
-    return names
+        names = [name for groups in _FILLED.findall(source.text) for group in groups for name in group.split()]
+        source.cache["set"] = frozenset([*names, *_SET.findall(_FILLED.sub("", f"\n{source.text}"))])
+    found: frozenset[str] = source.cache["set"]
+    return found

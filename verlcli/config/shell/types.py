@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from verlcli.config.quick import cached_property, dataclass
 
 # "refused": bash does not run the command, for it does not read this part of it.
 GapKind = Literal["unset", "command", "runtime", "arguments", "unsupported", "refused"]
@@ -52,9 +54,9 @@ class Gap:
     many: bool = False  # stands for any number of an array's items
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Word:
-    """One word as a program receives it, in parts."""
+    """One word as a program receives it, in parts; what many ask of it is worked out once."""
 
     place: Place
     parts: tuple[Piece | Gap, ...]
@@ -65,7 +67,7 @@ class Word:
         """The whole text; None when a part of it cannot be known."""
         return None if self.gaps else self.text_as_run
 
-    @property
+    @cached_property
     def text_as_run(self) -> str:
         """The text with nothing in the place of every gap: bash's own reading of a variable that is not set."""
         return "".join([part.text for part in self.parts if isinstance(part, Piece)])
@@ -75,7 +77,7 @@ class Word:
         """Whether no part of it is a gap."""
         return not self.gaps
 
-    @property
+    @cached_property
     def gaps(self) -> tuple[Gap, ...]:
         """The parts that cannot be known."""
         return tuple([part for part in self.parts if isinstance(part, Gap)])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal
 
+from verlcli.config.quick import dataclass
 from verlcli.config.shell.arithmetic import BadArithmeticError, evaluate
 from verlcli.config.shell.parts import Parts, first_gap, known_text, text_as_run
 from verlcli.config.shell.types import Gap, Piece, Place

@@ -7,8 +7,9 @@ for settings by name; what it asked for is noted, and the check need not run aga
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from verlcli.config.quick import cached_property
 
 if TYPE_CHECKING:
     from verlcli.config.verl.run import VerlRun
@@ -28,6 +29,7 @@ class Answers:
         """`trial` are those of launches that are tried for advice, in which nobody reads what is advised."""
         self.is_trial = trial
         self.several = trial  # whether there is more than one launch to tell
+        self.remembers = True  # what is said now, for launches to come
         self.asked: set[str] = set()  # by the check that runs now
         self._grounds: list[tuple[Any, ...]] = []
         self._known: dict[tuple[int, Hashable], list[_Once]] = {}
@@ -58,7 +60,8 @@ class Answers:
         outer, self.asked = self.asked, set()
         try:
             made = make()
-            known.append(_Once({key: run.answer(key) for key in self.asked}, made))
+            if self.remembers:
+                known.append(_Once({key: run.answer(key) for key in self.asked}, made))
             return made
         finally:
             self.asked |= outer

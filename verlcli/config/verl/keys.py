@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from verlcli.config.context import NotKnown
@@ -66,13 +67,14 @@ def _place_of(problem: Problem) -> Place:
 def _check_each(run: VerlRun) -> Iterator[tuple[str, Problem]]:
     added: dict[str, Any] = {}  # keys that settings before this one brought
     for setting in run.settings:
-        for part in [setting] if is_group(run, setting) else leaves(setting):
+        parts = tuple(leaves(setting)) if isinstance(setting.value, dict) else (setting,)
+        for part in parts[:1] if len(parts) > 1 and is_group(run, setting) else parts:
             for finding in _said(run, part, added):
                 yield part.key, problem_at(run, finding.verdict, part, finding.at_key)
         if setting.prefix == "~":
             added.pop(setting.key, None)
         else:
-            added.update((part.key, part.value) for part in leaves(setting))
+            added.update([(part.key, part.value) for part in parts])
     yield from repeated_keys(run)
     for verdict in _mandatory(run):
         yield verdict.keys[0], problem_of(run, verdict)
@@ -101,7 +103,7 @@ def _findings(run: VerlRun, setting: Setting, added: dict[str, Any]) -> Iterator
     elif tree.has(key):
         old = list(legacy_verdicts(run, setting))
         yield from map(_Finding, [*_plus(run, setting, added), *old])
-        if not any(verdict.severity == "error" for verdict in old):  # nothing reads the value
+        if not old or all(verdict.severity != "error" for verdict in old):  # else nothing reads the value
             yield from _value(run, setting)
     elif tree.is_free_form(key) or tree.is_extra(key):
         yield from map(_Finding, [*_plus(run, setting, added), *_no_plus(run, setting, added)])
@@ -197,14 +199,22 @@ def _handed_on(run: VerlRun, key: str) -> bool:
 
 def _mandatory(run: VerlRun) -> Iterator[Verdict]:
     """Keys that verl gives no default and that this launch needs."""
-    missing = [key for key, default in run.tree.defaults.items() if default == "???" and not run.is_set(key)]
-    for key in missing:
+    for key in _without_default(run.version, run.tree.entry, run.engine):
+        if run.is_set(key):
+            continue
         section = key.rpartition(".rollout.")[0]
         if run.unseen or run.source == "config" or isinstance(run, PartOfRun) or not _used(run, section):
             continue
         severity: Severity = "warning" if run.takes_arguments or run.source == "hydra" else "error"
         message = f"not set: verl {run.version} has no default for it, and stops in a worker when it is missing"
         yield Verdict("VRL261", (key,), message, f"add {key}={'vllm' if key.endswith('.name') else 'VALUE'}", severity)
+
+
+@cache
+def _without_default(version: str, entry: str, engine: str) -> tuple[str, ...]:
+    from verlcli.facts.verl import key_tree
+
+    return tuple(key for key, default in key_tree(version, entry, engine).defaults.items() if default == "???")
 
 
 def _used(run: VerlRun, section: str) -> bool:

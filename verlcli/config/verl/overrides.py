@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
+from verlcli.config.quick import dataclass
 from verlcli.config.verl.settings import Prefix
 from verlcli.config.verl.values import ValueSyntaxError, parse_value
 

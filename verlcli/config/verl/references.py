@@ -32,7 +32,7 @@ def reference_verdicts(run: VerlRun, setting: Setting) -> Iterator[Verdict]:
 
 
 def _names(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
+    if isinstance(value, str) and "${" in value:
         yield from (match["name"] for match in _REFERENCE.finditer(value))
     elif isinstance(value, list):
         # Inside a list a leading dot means the list itself.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from verlcli.config.context import Context, NotKnown
 from verlcli.config.problems import Place
+from verlcli.config.quick import cached_property
 from verlcli.config.verl.answers import Answers
 from verlcli.config.verl.settings import (
     UNKNOWN,
@@ -73,7 +73,7 @@ class VerlRun:
     @property
     def version(self) -> str:
         """Version of verl whose keys and rules hold."""
-        return str(self.tree.version)
+        return self.tree.version
 
     @property
     def engine(self) -> str:
@@ -86,8 +86,10 @@ class VerlRun:
         for setting in self.settings:
             if setting.prefix == "~":
                 last.pop(setting.key, None)
-            else:
+            elif isinstance(setting.value, dict):
                 last.update((leaf.key, leaf) for leaf in leaves(setting))
+            else:
+                last[setting.key] = setting
         return last
 
     @cached_property
@@ -108,8 +110,9 @@ class VerlRun:
 
     def gives(self, answers: Mapping[str, Any]) -> bool:
         """Whether it gives the same answers."""
+        last = self._last
         for question, answer in answers.items():
-            mine = self.answer(question)
+            mine = self.answer(question) if question[-1:] == "*" else last.get(question)
             if mine is not answer and mine != answer:
                 return False
         return True
@@ -153,13 +156,13 @@ class VerlRun:
         setting = self._last.get(key)
         if setting is None and self.unseen:
             raise NotKnown(f"{self.unseen}, which may set {key}")
-        if (setting is None and key not in self._defaults) or key in seen:
+        raw = self.tree.defaults.get(key) if setting is None else setting.value
+        if key in seen:
             return None
-        raw = setting.value if setting else self._defaults[key]
         if raw is UNKNOWN:
             raise NotKnown(f"{self.name(key)} ({(setting and setting.reason) or 'known at run time only'})")
         # Most values refer to nothing.
-        if not isinstance(raw, (str, list, dict)) or (isinstance(raw, str) and "${" not in raw and raw != "???"):
+        if ("${" not in raw and raw != "???") if isinstance(raw, str) else not isinstance(raw, (list, dict)):
             return raw
 
         from verlcli.facts.verl.interpolation import UNRESOLVED, resolve
@@ -177,10 +180,6 @@ class VerlRun:
     def is_of_verl(self) -> bool:
         """Whether verl's own trainers run: recipes and other people's programs bring code that may do otherwise."""
         return (self.entry or self.tree.entry).partition(":")[0] in _OF_VERL
-
-    @property
-    def _defaults(self) -> Mapping[str, Any]:
-        return self.tree.defaults
 
     @cached_property
     def _known_environment(self) -> dict[str, str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from verlcli.config.problems import Place
+from verlcli.config.quick import dataclass
 
 UNKNOWN: Any = object()  # value of a setting that the text alone does not decide
 Prefix = Literal["", "+", "++", "~"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NoReturn
+
+from verlcli.config.quick import dataclass
 
 _INT = r"(?:0|[1-9](?:_?[0-9])*)"
 _POINT = rf"(?:{_INT}?\.[0-9](?:_?[0-9])*|{_INT}\.)"

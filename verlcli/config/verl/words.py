@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from verlcli.config.problems import Place, Problem
+from verlcli.config.quick import dataclass
 from verlcli.config.shell import Gap, Piece, Word
 from verlcli.config.shell import Place as ShellPlace
 from verlcli.config.verl.casts import Sweep
@@ -35,6 +36,12 @@ class _Spelled:
     gaps: dict[str, Gap]  # by the mark that stands for it
 
 
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    part: Piece | Gap | None  # None: behind the last one
+    offset: int  # in its text, or in the mark that stands for it
+
+
 def read_word(word: Word, file: str, multirun: bool = False, in_shell: bool = True) -> Reading:
     """Read a word of Hydra's command line.
 
@@ -49,7 +56,7 @@ def read_word(word: Word, file: str, multirun: bool = False, in_shell: bool = Tr
     """
     spelled = _spelled(word)
     name, equals, _ = spelled.text.partition("=")
-    if any(mark in name for mark in spelled.gaps):
+    if _in(name, spelled.gaps):
         return Reading()
     if not name.strip() and not equals:
         return Reading()  # a backslash and a space, which the shell reader reports
@@ -66,20 +73,21 @@ def read_word(word: Word, file: str, multirun: bool = False, in_shell: bool = Tr
     if isinstance(found.value, Sweep) and not multirun:
         return Reading(problem=_sweep(word, file, found.key, found.raw))
     value, open_part = _value(_first(found.value), spelled.gaps)
-    gap = next(iter(word.gaps), None)
+    gap = word.gaps[0] if word.gaps else None
     key = f"{found.key}@{found.package}" if found.package is not None else found.key
+    of_key, of_value = _part_at(word, 0), _part_at(word, found.offset)
     return Reading(
         Setting(
             key,
             value,
-            place_at(word, 0, file),
-            place_at(word, found.offset, file),
+            _place(word, of_key, file),
+            _place(word, of_value, file),
             found.prefix,
             _shown(found.raw, spelled.gaps),
             key,
-            _variable_at(word, found.offset),
+            of_value.part.variable if of_value.part else None,
             _reason(value, open_part, gap),
-            _variable_at(word, 0),
+            of_key.part.variable if of_key.part else None,
             default=any(isinstance(part, Piece) and part.default for part in word.parts),
         )
     )
@@ -111,13 +119,23 @@ def _reason(value: Any, open_part: bool, gap: Gap | None) -> str:
 
 def place_at(word: Word, offset: int, file: str) -> Place:
     """Place of the character at `offset` of the word, every gap counting as its mark does."""
+    return _place(word, _part_at(word, offset), file)
+
+
+def _place(word: Word, at: _Spot, file: str) -> Place:
+    if at.part is None:
+        return Place(file, word.place.line, word.place.column)
+    inside = 0 if isinstance(at.part, Gap) or "\n" in at.part.text[: at.offset] else at.offset
+    return Place(file, at.part.place.line, at.part.place.column + inside)
+
+
+def _part_at(word: Word, offset: int) -> _Spot:
     for number, part in enumerate(word.parts):
         length = len(_MARK.format(number)) if isinstance(part, Gap) else len(part.text)
         if offset < length:
-            inside = 0 if isinstance(part, Gap) or "\n" in part.text[:offset] else offset
-            return Place(file, part.place.line, part.place.column + inside)
+            return _Spot(part, offset)
         offset -= length
-    return Place(file, word.place.line, word.place.column)
+    return _Spot(None, 0)
 
 
 def text_with_gaps(word: Word) -> str:
@@ -126,6 +144,8 @@ def text_with_gaps(word: Word) -> str:
 
 
 def _spelled(word: Word) -> _Spelled:
+    if not word.gaps:
+        return _Spelled(word.text_as_run, {})
     texts, gaps = [], {}
     for number, part in enumerate(word.parts):
         if isinstance(part, Gap):
@@ -164,15 +184,7 @@ def _value(value: Any, gaps: dict[str, Gap]) -> tuple[Any, bool]:
 
 
 def _in(value: Any, gaps: dict[str, Gap]) -> bool:
-    return isinstance(value, str) and any(mark in value for mark in gaps)
-
-
-def _variable_at(word: Word, offset: int) -> str | None:
-    for number, part in enumerate(word.parts):
-        offset -= len(_MARK.format(number)) if isinstance(part, Gap) else len(part.text)
-        if offset < 0:
-            return part.variable
-    return None
+    return bool(gaps) and isinstance(value, str) and any(mark in value for mark in gaps)
 
 
 def _no_override(word: Word, file: str, text: str) -> Problem:

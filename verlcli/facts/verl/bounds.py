@@ -138,9 +138,11 @@ _OF_ENTRY: dict[tuple[str, str], Bounds] = {
 }
 
 
-@cache
 def bounds(key: str, entry: str = "main_ppo") -> Bounds | None:
     """Range of a key in an entry point; None where none is known. Null is no number: check that first."""
-    if (entry, key) in _OF_ENTRY:
-        return _OF_ENTRY[entry, key]
+    return _OF_ENTRY.get((entry, key)) or _of_key(key)
+
+
+@cache
+def _of_key(key: str) -> Bounds | None:
     return next((found for pattern, found in _ROWS if fits(key, pattern)), None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import islice, takewhile
 from typing import Any
 
 from verlcli.errors import ConfigError
@@ -167,13 +169,17 @@ def key_tree(version: str = DEFAULT_VERSION, entry: str = "main_ppo", engine: st
         raise _unknown(version, entry, engine)
     defaults: dict[str, Any] = {}
     extras: dict[str, Any] = {}
+    holds = [bool(found & mask) for found in data.sets]
     for key, row in data.keys.items():
         for which, found in ((DEFAULT, defaults), (EXTRA, extras)):
-            for value in data.pick(part(row, which), mask):
-                found[key] = value
+            flat = part(row, which)
+            for index in range(0, len(flat), 2):
+                if holds[flat[index + 1]]:
+                    found[key] = flat[index]
     return KeyTree(version, entry, engine, defaults, extras)
 
 
+@cache
 def engines(version: str, entry: str = "main_ppo") -> tuple[str, ...]:
     """Engines for which an entry point has a tree; empty if the version does not have the entry point."""
     found = [name.split("/") for name in facts().trees]
@@ -210,10 +216,16 @@ def which_trees(key: str, version: str) -> tuple[str, ...]:
 
 @cache
 def _holders(key: str) -> int:
-    data, below = facts(), f"{key}."
-    rows = [row for name, row in data.keys.items() if name == key or name.startswith(below)]
+    data, names, below = facts(), _sorted_keys(), f"{key}."
+    start = bisect_left(names, below)
+    holders = [key, *takewhile(lambda name: name.startswith(below), islice(names, start, None))]
     mask = 0
-    for row in rows:
-        for index in part(row, DEFAULT)[1::2]:
+    for name in holders:
+        for index in part(data.keys.get(name, ()), DEFAULT)[1::2]:
             mask |= data.sets[index]
     return mask
+
+
+@cache
+def _sorted_keys() -> tuple[str, ...]:
+    return tuple(sorted(facts().keys))

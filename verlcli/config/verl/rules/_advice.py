@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from verlcli.config.context import NotKnown
-from verlcli.config.problems import Place
-from verlcli.config.rules._base import Verdict
+from verlcli.config.problems import Place, Severity
 from verlcli.config.verl.rules._base import VerlRule
 from verlcli.config.verl.run import Setting, VerlRun
 
@@ -17,12 +16,6 @@ _TRIES = 32  # values tried for one suggestion
 # Rules about numbers that depend on each other; the others say the same of every value.
 _NUMBERS = frozenset(f"VRL{number}" for number in (*range(201, 225), 228, 241, 243))
 Kind = tuple[str, str]  # code, first key
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    errors: frozenset[Kind]
-    all: frozenset[Kind]
 
 
 def with_values(run: VerlRun, values: Mapping[str, Any]) -> VerlRun:
@@ -62,40 +55,43 @@ def good_values(
     """
     if run.answers.is_trial:
         return list(islice(candidates, most))
-    before, clean, usable = _found(run), list[int](), list[int]()
+    trial, rules = replace(run, answers=run.answers.trial), _rules(run, code)
+    trial.answers.asked, trial.answers.remembers = set(), True
+    before, problem = set(_said(trial, rules)), (code, at or key)
+    trial.answers.remembers = False  # no value is tried twice
+    known, clean, usable = {kind for _, kind in before}, list[int](), list[int]()
     for value in islice(candidates, _TRIES):
-        after = _found(with_values(run, {**(beside or {}), key: value}))
-        # An old error about the same key speaks of this value, too.
-        bad = (after.errors - before.errors) | {kind for kind in after.errors if kind[1] == key}
-        if bad or (code, at or key) in after.all:
-            continue
-        (usable if after.all - before.all else clean).append(value)
+        is_clean = True
+        for severity, kind in _said(with_values(trial, {**(beside or {}), key: value}), rules):
+            # An old error about the same key speaks of this value, too.
+            wrong = severity == "error" and (kind[1] == key or (severity, kind) not in before)
+            if wrong or kind == problem:
+                break  # whatever other rules say
+            is_clean = is_clean and kind in known
+        else:
+            (clean if is_clean else usable).append(value)
         if len(clean) == most:
             break
+    run.answers.asked |= trial.answers.asked
     return (clean or usable)[:most]
 
 
-def _found(run: VerlRun) -> _Found:
-    """Errors and warnings of all rules; what cannot be checked is neither."""
-    trial = replace(run, answers=run.answers.trial)
-    verdicts = [verdict for rule in _rules(run) for verdict in _verdicts(trial, rule)]
-    run.answers.asked |= trial.answers.asked
-    said = [(verdict.severity, (verdict.code, verdict.keys[0])) for verdict in verdicts]
-    errors = frozenset(kind for severity, kind in said if severity == "error")
-    return _Found(errors, frozenset(kind for severity, kind in said if severity != "note"))
+def _said(run: VerlRun, rules: Sequence[VerlRule]) -> Iterator[tuple[Severity, Kind]]:
+    """Errors and warnings of rules; what cannot be checked is neither."""
+    for rule in rules:
+        try:
+            for verdict in rule.verdicts(run):
+                if verdict.severity != "note":
+                    yield verdict.severity, (verdict.code, verdict.keys[0])
+        except NotKnown:
+            continue
 
 
-def _rules(run: VerlRun) -> Iterator[VerlRule]:
+def _rules(run: VerlRun, code: str) -> list[VerlRule]:
+    """Those about numbers, of which those of `code` say soonest that a value is no good."""
     from verlcli.config.verl.rules import rules_for
 
-    return (rule for rule in rules_for(run) if rule.code in _NUMBERS)
-
-
-def _verdicts(run: VerlRun, rule: VerlRule) -> Iterator[Verdict]:
-    try:
-        yield from rule.verdicts(run)
-    except NotKnown:
-        return
+    return sorted((rule for rule in rules_for(run) if rule.code in _NUMBERS), key=lambda rule: rule.code != code)
 
 
 def around(number: int, step: int) -> list[int]:

@@ -48,8 +48,10 @@ def size(run: VerlRun, key: str) -> int:
     Raises:
         NotKnown: as `VerlRun.integer`, and for numbers below 1, which are reported elsewhere.
     """
-    value = 1 if run.get(key) is None else run.integer(key)
-    if value < 1:
+    value = run.get(key)
+    if value is None:
+        return 1
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise NotKnown
     return value
 
