@@ -51,6 +51,8 @@ def test_what_a_file_leaves_out_is_what_the_classes_assume() -> None:
     assert shape(head_dim=128).head_dim == 128
     assert not shape().tie_word_embeddings
     assert shape(model_type="gemma2").tie_word_embeddings
+    assert shape(model_type="qwen3").head_dim == 128
+    assert (shape(model_type="glm4").qkv_bias, shape().qkv_bias) == (True, False)
     assert shape(dtype="float16", torch_dtype="absent").dtype == "float16"
     assert shape(torch_dtype="absent").dtype is None
     assert shape(architectures="absent").architectures == ()

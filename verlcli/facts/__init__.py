@@ -6,18 +6,24 @@ from verlcli.facts.cluster import Cluster, parse_cluster
 from verlcli.facts.gpus import GPUS, GpuModel, find_gpu
 from verlcli.facts.model_config import shape_from_config
 from verlcli.facts.models import cached_snapshot, known_models, model_shape
-from verlcli.facts.shapes import LatentAttention, ModelShape
+from verlcli.facts.parameters import Linear, Parameters, lora_params, parameter_counts
+from verlcli.facts.shapes import DeltaNet, LatentAttention, ModelShape
 
 __all__ = [
     "GPUS",
     "Cluster",
+    "DeltaNet",
     "GpuModel",
     "LatentAttention",
+    "Linear",
     "ModelShape",
+    "Parameters",
     "cached_snapshot",
     "find_gpu",
     "known_models",
+    "lora_params",
     "model_shape",
+    "parameter_counts",
     "parse_cluster",
     "shape_from_config",
 ]

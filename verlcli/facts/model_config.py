@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from verlcli.errors import ConfigError
-from verlcli.facts.shapes import LatentAttention, ModelShape
+from verlcli.facts.families import Family, find_family
+from verlcli.facts.shapes import DeltaNet, LatentAttention, ModelShape
 from verlcli.facts.vision import vision_params
 
 _NESTED = ("text_config", "llm_config", "language_config")  # where vision models keep the language part
@@ -40,23 +41,32 @@ def shape_from_config(config: Mapping[str, Any], source: str) -> ModelShape:
     latent = _latent(size) if text.get("kv_lora_rank") else None
     hidden = size.of("hidden_size")
     factor, original = _rope(config, text)
+    model_type = str(config.get("model_type") or text.get("model_type") or "unknown")
+    family = find_family(model_type) or Family()
+    head_dim = family.head_dim or hidden // heads
     return ModelShape(
-        model_type=str(config.get("model_type") or text.get("model_type") or "unknown"),
+        model_type=model_type,
         architectures=_architectures(config),
         hidden_size=hidden,
         num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=size.of("num_key_value_heads", default=heads),
-        head_dim=_latent_head(latent) if latent else size.of("head_dim", default=hidden // heads),
+        head_dim=_latent_head(latent) if latent else size.of("head_dim", default=head_dim),
         intermediate_size=size.of("intermediate_size", "moe_intermediate_size"),
         vocab_size=size.of("vocab_size"),
         max_position_embeddings=size.of("max_position_embeddings", "n_positions", "max_sequence_length"),
         source=source,
         rope_factor=factor,
         original_positions=original,
-        tie_word_embeddings=_tied(config, text),
+        tie_word_embeddings=_tied(config, text, family),
         attention_layers=_attention_layers(text, layers),
         latent=latent,
+        delta_net=_delta_net(text, size),
+        qkv_bias=family.qkv_bias.read(text),
+        output_bias=family.output_bias.read(text),
+        mlp_bias=family.mlp_bias.read(text),
+        head_bias=family.head_bias.read(text),
+        qk_norm=family.qk_norm.read(text),
         vision=bool(config.get("vision_config")),
         vision_params=_vision_params(config, hidden),
         quantized=_quantized(config),
@@ -106,10 +116,9 @@ def _rope(config: Mapping[str, Any], text: Mapping[str, Any]) -> tuple[float, in
     return float(factor), original if isinstance(original, int) and original > 0 else None
 
 
-def _tied(config: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
+def _tied(config: Mapping[str, Any], text: Mapping[str, Any], family: Family) -> bool:
     said = config.get("tie_word_embeddings", text.get("tie_word_embeddings"))
-    # Only the Gemma classes tie when the file is silent.
-    return bool(said) if said is not None else str(config.get("model_type")).startswith("gemma")
+    return bool(said) if said is not None else family.tied
 
 
 def _latent(size: _Sizes) -> LatentAttention:
@@ -124,6 +133,18 @@ def _latent(size: _Sizes) -> LatentAttention:
 
 def _latent_head(latent: LatentAttention) -> int:
     return latent.qk_nope_head_dim + latent.qk_rope_head_dim
+
+
+def _delta_net(text: Mapping[str, Any], size: _Sizes) -> DeltaNet | None:
+    if text.get("linear_num_value_heads") is None:
+        return None
+    return DeltaNet(
+        num_key_heads=size.of("linear_num_key_heads"),
+        num_value_heads=size.of("linear_num_value_heads"),
+        key_head_dim=size.of("linear_key_head_dim"),
+        value_head_dim=size.of("linear_value_head_dim"),
+        conv_kernel_dim=size.of("linear_conv_kernel_dim"),
+    )
 
 
 def _attention_layers(text: Mapping[str, Any], layers: int) -> int:

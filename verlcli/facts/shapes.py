@@ -4,46 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Families that the formula of `params` fits: within 0.1 % of the modules that transformers builds for them.
-COUNTED_FAMILIES = frozenset(
-    {
-        "cohere",
-        "deepseek_v3",
-        "ernie4_5",
-        "exaone4",
-        "gemma",
-        "gemma2",
-        "gemma3",
-        "gemma3_text",
-        "glm",
-        "glm4",
-        "glm4_moe",
-        "gpt_oss",
-        "granite",
-        "granitemoe",
-        "internlm3",
-        "kimi_k2",
-        "llama",
-        "minimax_m2",
-        "mistral",
-        "mixtral",
-        "olmo2",
-        "olmo3",
-        "olmoe",
-        "phi3",
-        "phimoe",
-        "qwen2",
-        "qwen2_5_vl",
-        "qwen2_moe",
-        "qwen2_vl",
-        "qwen3",
-        "qwen3_moe",
-        "qwen3_vl",
-        "qwen3_vl_moe",
-        "seed_oss",
-        "smollm3",
-    }
-)
+from verlcli.facts.parameters import parameter_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +16,17 @@ class LatentAttention:
     qk_nope_head_dim: int
     qk_rope_head_dim: int
     v_head_dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaNet:
+    """Sizes of gated delta nets (arXiv 2412.06464), which stand for attention in some layers of Qwen3.5."""
+
+    num_key_heads: int
+    num_value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    conv_kernel_dim: int  # tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +58,12 @@ class ModelShape:
     moe_layers: int = 0  # the rest of the layers is dense
     attention_layers: int = 0  # layers that keep keys and values; others are linear attention
     latent: LatentAttention | None = None
+    delta_net: DeltaNet | None = None  # of the layers without attention; None: not known
+    qkv_bias: bool = False
+    output_bias: bool = False  # of the attention's output projection
+    mlp_bias: bool = False
+    head_bias: bool = False  # of the output head
+    qk_norm: bool = False
     vision: bool = False
     vision_params: int | None = 0  # of the vision tower with its projector; None: a tower that is not known
     quantized: str | None = None  # the weights' method, such as fp8 or awq
@@ -98,19 +76,9 @@ class ModelShape:
 
     @property
     def params(self) -> int | None:
-        """Parameters of the language model, with all experts and without a vision tower; None: family not known.
-
-        Embeddings, and for each layer attention, gated MLP or experts, and norms; biases are left out.
-        """
-        if self.model_type not in COUNTED_FAMILIES or self.attention_layers != self.num_hidden_layers:
-            return None
-        hidden, dense = self.hidden_size, self.num_hidden_layers - self.moe_layers
-        embeddings = self.vocab_size * hidden * (1 if self.tie_word_embeddings else 2)
-        expert_sizes = self.num_experts * self.moe_intermediate_size + self.shared_intermediate_size
-        mlp = 3 * hidden * (dense * self.intermediate_size + self.moe_layers * expert_sizes)
-        routers = self.moe_layers * self.num_experts * hidden
-        norms = (2 * self.num_hidden_layers + 1) * hidden
-        return embeddings + self.num_hidden_layers * self._attention() + mlp + routers + norms
+        """Parameters of the language model, with all experts and without a vision tower; None: family not known."""
+        counts = parameter_counts(self)
+        return counts.total if counts else None
 
     @property
     def kv_numbers_per_token(self) -> int:
@@ -118,15 +86,3 @@ class ModelShape:
         if self.latent is not None:
             return self.attention_layers * (self.latent.kv_lora_rank + self.latent.qk_rope_head_dim)
         return self.attention_layers * 2 * self.num_key_value_heads * self.head_dim
-
-    def _attention(self) -> int:
-        heads, hidden = self.num_attention_heads, self.hidden_size
-        if self.latent is None:
-            return 2 * hidden * self.head_dim * (heads + self.num_key_value_heads)
-        latent = self.latent
-        query_width = heads * (latent.qk_nope_head_dim + latent.qk_rope_head_dim)
-        rank = latent.q_lora_rank
-        query = hidden * query_width if rank is None else rank * (hidden + query_width)
-        compress = hidden * (latent.kv_lora_rank + latent.qk_rope_head_dim)
-        expand = latent.kv_lora_rank * heads * (latent.qk_nope_head_dim + latent.v_head_dim)
-        return query + compress + expand + heads * latent.v_head_dim * hidden
