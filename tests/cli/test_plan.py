@@ -220,3 +220,46 @@ def test_emit_follows_the_version_and_refuses_a_wrong_config(config: str) -> Non
     wrong = verl(config, "--emit", "verl", "-o", "rollout.n=none")
     assert (wrong.exit_code, wrong.stdout) == (2, "")
     assert verl(config, "--emit", "trl").exit_code == 2
+
+
+KNOWN = ("-o", "model.path=Qwen/Qwen2.5-1.5B", "-o", "distributed.device=cuda")
+
+
+def test_a_plan_for_another_machine_says_how_long_a_step_takes(config: str) -> None:
+    result = verl(config, *KNOWN, "--cluster", "2xH100,nodes=2")
+    assert result.exit_code == 0, result.stderr
+    assert "time  about" in result.stdout
+    assert "bound by bandwidth" in result.stdout
+    assert "cannot start on 2xH100" not in result.stdout
+    fast, slow = (document(verl(config, *KNOWN, "--cluster", gpu, "--json")) for gpu in ("1xH100", "1xA10"))
+    phases = [phase["seconds"] for phase in fast["time"]["phases"]]
+    assert fast["time"]["seconds"] == pytest.approx(sum(phases))
+    assert slow["time"]["seconds"] > 3 * fast["time"]["seconds"]
+    assert fast["memory"]["fits"] is True
+    assert slow["memory"]["fits"] is False
+    assert max(phase["bytes"] for phase in slow["memory"]["phases"]) > 22 * 2**30
+    assert any("memory does not fit in 22.5" in note["message"] for note in slow["notes"])
+    assert fast["missing"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        (
+            ("-o", "distributed.device=cuda", "--cluster", "1xH100"),
+            "memory and time: not estimated, no config.json of tiny is known here",
+        ),
+        ((*KNOWN, "--cluster", "none"), "time: not estimated, name the GPU by --cluster"),
+    ],
+)
+def test_what_an_estimate_lacks_is_asked_for(config: str, arguments: tuple[str, ...], missing: str) -> None:
+    planned = document(verl(config, *arguments, "--json"))
+    assert planned["time"] is None
+    assert missing in planned["missing"]
+    assert missing in " ".join(verl(config, *arguments).stdout.split())
+
+
+def test_a_gpu_that_nobody_knows_is_bad_input(config: str) -> None:
+    result = verl(config, "--cluster", "8xFOO")
+    assert result.exit_code == 2
+    assert "no GPU is known as 'FOO'" in result.stderr

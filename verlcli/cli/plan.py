@@ -10,7 +10,7 @@ import typer
 
 from verlcli.cli.completion import complete_version
 from verlcli.cli.console import show, warn, write, write_json
-from verlcli.cli.options import Backend, Configs, Json, Overrides
+from verlcli.cli.options import Backend, ClusterOption, Configs, Json, Overrides
 
 if TYPE_CHECKING:
     from verlcli.config import Loaded
@@ -27,6 +27,7 @@ def plan(
     config: Configs,
     overrides: Overrides = None,
     backend: Backend = None,
+    cluster: ClusterOption = None,
     explain: Annotated[
         str | None, typer.Option(metavar="KEY", help="Show every layer that the value of KEY came through.")
     ] = None,
@@ -39,13 +40,14 @@ def plan(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Work out batches, placement, engines and dtypes before anything is loaded.
+    """Work out batches, placement, engines, dtypes and memory before anything is loaded.
 
     With --emit verl: the same config as verl's own command line. Exit code 3 means that batches or devices do not work
     out. A plan for a larger machine than this one is exit code 0, with a warning that says why it cannot start here.
     """
     from verlcli.config import load_config
-    from verlcli.plan import make_plan, this_machine
+    from verlcli.facts import parse_cluster
+    from verlcli.plan import machine_of, make_plan, this_machine
 
     if emit is not None:
         _emit(config, overrides or [], backend, verl_version, json_output=json_output)
@@ -59,16 +61,16 @@ def plan(
         warn(f"{problem.origin or ''} {problem.path}: {problem.message}".strip())
     argv = [*config, *(part for override in overrides or [] for part in ("-o", override))]
     argv += ["--backend", backend] if backend is not None else []
-    machine = this_machine()
+    machine = this_machine() if cluster is None else machine_of(parse_cluster(cluster))
     planned = make_plan(loaded.config, name=loaded.name, machine=machine, argv=argv, origins=loaded.origins)
-    show_plan(planned, machine, json_output=json_output)
+    show_plan(planned, machine, where=f"on {cluster}" if cluster else "here", json_output=json_output)
 
 
-def show_plan(planned: Plan, machine: Machine, *, json_output: bool) -> None:
-    """Print a plan, with a last warning when `verl train` would refuse it on `machine`."""
+def show_plan(planned: Plan, machine: Machine, *, where: str = "here", json_output: bool) -> None:
+    """Print a plan, with a last warning when `verl train` would refuse it on `machine`, which is `where`."""
     from verlcli.plan.report import plan_document, plan_report
 
-    refusal = _refusal(planned, machine)
+    refusal = _refusal(planned, machine, where)
     if json_output:
         notes = (*planned.notes, *([refusal] if refusal else []))
         write_json(plan_document(replace(planned, notes=notes)))
@@ -76,7 +78,7 @@ def show_plan(planned: Plan, machine: Machine, *, json_output: bool) -> None:
         show(plan_report(planned, refusal=refusal))
 
 
-def _refusal(planned: Plan, machine: Machine) -> Note | None:
+def _refusal(planned: Plan, machine: Machine, where: str) -> Note | None:
     """What `verl train` says to the plan before it loads anything; None: it starts."""
     from verlcli.backends import get_backend
     from verlcli.errors import VerlCliError
@@ -85,8 +87,9 @@ def _refusal(planned: Plan, machine: Machine) -> Note | None:
     try:
         get_backend(planned.backend).check(planned, machine)
     except VerlCliError as error:
-        fix = f"; to train here {error.fix}" if error.fix else ""
-        return Note("warning", error.where or "", f"cannot start here, `verl train` will refuse: {error.message}{fix}")
+        fix = f"; to train {where} {error.fix}" if error.fix else ""
+        text = f"cannot start {where}, `verl train` will refuse: {error.message}{fix}"
+        return Note("warning", error.where or "", text)
     return None
 
 

@@ -11,8 +11,9 @@ from verlcli.config.types import Config
 from verlcli.plan.batch import plan_batch
 from verlcli.plan.checks import require_devices, require_local
 from verlcli.plan.devices import actor_devices, check_device_ids, choose_device, count_ranks, gpus_per_node
+from verlcli.plan.estimates import with_estimates
 from verlcli.plan.ineffective import ineffective_keys
-from verlcli.plan.machine import Gpu, Machine, this_machine
+from verlcli.plan.machine import Gpu, Machine, machine_of, this_machine
 from verlcli.plan.placement import place_roles
 from verlcli.plan.run_dir import run_dir
 from verlcli.plan.types import BatchPlan, Device, Note, Plan, RolePlan
@@ -25,6 +26,7 @@ __all__ = [
     "Note",
     "Plan",
     "RolePlan",
+    "machine_of",
     "make_plan",
     "require_devices",
     "require_local",
@@ -40,7 +42,7 @@ def make_plan(
     argv: Sequence[str],
     origins: Mapping[str, Sequence[Origin]],
 ) -> Plan:
-    """Work out the plan of `config` on `machine`; touches no disk and loads no model.
+    """Work out the plan of `config` on `machine`; of models it reads `config.json` at most.
 
     Args:
         name: of the run; its default directory is `runs/NAME`.
@@ -66,7 +68,7 @@ def make_plan(
         *_reward_notes(config, origins),
         *ineffective_keys(config, device, _engine_of(placement, "rollout"), origins),
     )
-    return Plan(
+    plan = Plan(
         name=name,
         backend=config.backend,
         device=device,
@@ -77,6 +79,7 @@ def make_plan(
         run_dir=run_dir(config, name),
         command=shlex.join(["verl", "train", *argv]),
     )
+    return with_estimates(plan, config, machine)
 
 
 def _engine_of(placement: Sequence[RolePlan], role: str) -> str:

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from verlcli.errors import ConfigError
+from verlcli.facts import Cluster
+from verlcli.facts.gpus import GpuModel, find_gpu
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
@@ -21,6 +25,14 @@ class Gpu:
     def bf16(self) -> bool:
         """True when the card computes bf16 natively: compute capability 8.0 (Ampere) or newer."""
         return self.compute_capability >= (8, 0)
+
+    @property
+    def model(self) -> GpuModel | None:
+        """Its published figures; None for a card that the table lacks."""
+        try:
+            return find_gpu(self.name)
+        except ConfigError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,14 @@ def this_machine(env: Mapping[str, str] | None = None) -> Machine:
         cpu_bf16=_cpu_bf16(),
         torch_cuda=_torch_cuda(),
     )
+
+
+def machine_of(cluster: Cluster) -> Machine:
+    """One node of `cluster` as a machine; what its torch can do is not known and taken to be all."""
+    gpu = cluster.gpu
+    # AMD counts otherwise; its matrix units compute what NVIDIA's of 9.0 do.
+    gpus = () if gpu is None else (Gpu(gpu.name, int(gpu.memory_gib * 2**30), gpu.compute_capability or (9, 0)),)
+    return Machine(gpus * cluster.gpus_per_node, cluster.cpus or _cpu_cores(), cpu_bf16=False, torch_cuda=True)
 
 
 def visible_indices(visible: str | None, uuids: Sequence[str]) -> list[int]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from verlcli.plan.types import Note, Plan
+from verlcli.plan.memory.report import memory_document, memory_report
+from verlcli.plan.types import Note, Plan, StepTime
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SCHEMA_VERSION = 1
+BAR = 30  # characters of a whole step
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -19,6 +21,9 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     document["batch"]["equation"] = list(plan.batch.equation)
     document["placement"] = [{**asdict(role), "devices": list(role.devices)} for role in plan.placement]
     document["notes"] = [asdict(note) for note in plan.notes]
+    document["memory"] = None if plan.memory is None else memory_document(plan.memory)
+    if plan.time is not None:
+        document["time"] |= {"seconds": plan.time.seconds, "tokens_per_second": plan.time.tokens_per_second}
     return {"schema_version": SCHEMA_VERSION, **document}
 
 
@@ -34,6 +39,7 @@ def plan_report(plan: Plan, *, refusal: Note | None = None) -> RenderableType:
         *(Text(f"  {line}") for line in plan.batch.equation),
         Text("\nroles", style="bold"),
         _roles(plan),
+        *_estimates(plan),
         *_notes(plan),
         Text("\nstart", style="bold"),
         Text(f"  {plan.command}"),
@@ -50,6 +56,36 @@ def _roles(plan: Plan) -> RenderableType:
         cells = (role.role, _short(role.devices), role.engine, role.dtype, role.reason)
         table.add_row(*map(Text, cells))  # Text: a path with [brackets] is no markup
     return table
+
+
+def _estimates(plan: Plan) -> list[RenderableType]:
+    from rich.text import Text
+
+    memory = [] if plan.memory is None else memory_report(plan.memory)
+    lacks = [Text(f"\n{plan.missing}", style="bold")] if plan.missing else []
+    return [*memory, *([] if plan.time is None else _time(plan.time)), *lacks]
+
+
+def _time(time: StepTime) -> list[RenderableType]:
+    """Where a step's seconds go, each with a bar and what binds it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2), show_header=False)
+    for phase in time.phases:
+        bar = "\u2588" * max(1, round(BAR * phase.seconds / time.seconds))
+        table.add_row(phase.name, _seconds(phase.seconds), bar, f"bound by {phase.bound}")
+    rate = f"{time.tokens_per_second:,.0f} generated tokens/s"
+    title = f"\ntime  about {_seconds(time.seconds)} a step at full length, {rate}"
+    return [
+        Text(title, style="bold"),
+        table,
+        Text("  without reward functions; the first steps compile and take longer"),
+    ]
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
 
 
 def _short(devices: tuple[str, ...]) -> str:

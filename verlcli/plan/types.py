@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+if TYPE_CHECKING:
+    from verlcli.plan.memory.types import DeviceMemory
+
+Bound = Literal["bandwidth", "arithmetic", "launches"]
 Device = Literal["cpu", "cuda"]
 Precision = Literal["fp32", "bf16", "fp16"]
 
@@ -49,6 +53,36 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseTime:
+    """Seconds of one part of a step, and what binds it most."""
+
+    name: str
+    seconds: float
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """A step in which every prompt and response has its greatest length; reward functions are not in it.
+
+    Attributes:
+        tokens: generated.
+    """
+
+    phases: tuple[PhaseTime, ...]
+    tokens: int
+
+    @property
+    def seconds(self) -> float:
+        return sum(phase.seconds for phase in self.phases)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Generated tokens over the whole step's seconds."""
+        return self.tokens / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     name: str  # of the run, from the config file's or preset's name
     backend: str
@@ -59,6 +93,9 @@ class Plan:
     total_steps: int
     run_dir: str
     command: str  # the shell command that starts it
+    memory: DeviceMemory | None = None  # of the actor's device
+    time: StepTime | None = None
+    missing: str | None = None  # the fact without which nothing is estimated
 
     def role(self, name: str) -> RolePlan | None:
         """The plan of one role, or None when the run has no such role."""

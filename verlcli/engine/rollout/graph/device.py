@@ -24,7 +24,6 @@ from verlcli.engine.rollout.stopping import StopStrings
 
 LOOK_EVERY = 16  # steps between looks for finished rows: a look costs about a tenth of a step
 SMALLEST_BATCH = 8
-PREFILL_TOKENS = 32768  # of the prompts that are read at once
 
 
 class DeviceDecoder:
@@ -52,7 +51,6 @@ class DeviceDecoder:
         self._eos = torch.tensor(list(eos_ids), dtype=torch.int32, device=self._device)
         self._eos_index = self._eos.long()
         self._batch_size = batch_size
-        self._prefill_tokens = PREFILL_TOKENS
         self._rows = 0  # generated at once in the last call
         self._fused = FusedLayers(model)
         self._merged = MergedAdapters(model)
@@ -77,7 +75,7 @@ class DeviceDecoder:
         self._merged.give_back()
         torch.cuda.empty_cache()
         self._batch_size, self._rows = max(1, rows // 2), 0
-        self._prefill_tokens = max(1, self._prefill_tokens // 2)
+        self._pool.prefill_tokens = max(1, self._pool.prefill_tokens // 2)
         return rows > 1
 
     def _forget_graphs(self) -> None:
@@ -126,7 +124,7 @@ class DeviceDecoder:
         state = self._sequences(total, width)
         state.start(prompts, n, limits, sampling, seed=seed, first_id=first_id)
         with rollout_attention(self._model), self._merged.active(), self._fused.active():
-            last_hidden = Prefill(self._model, self._pool, tokens=self._prefill_tokens).run(prompts)
+            last_hidden = Prefill(self._model, self._pool, tokens=self._pool.prefill_tokens).run(prompts)
             _Loop(self, state, prompts, n, sampling, limits, stops, self._rows, last_hidden).run()
         return (
             state.out_tokens[:total, :width].clone(),

@@ -15,6 +15,7 @@ from verlcli.engine.rollout.graph.lent import LentMemory, bytes_for
 from verlcli.errors import DoesNotFitError
 
 HEADROOM = 2**29  # bytes left for a step's temporaries beside its logits
+PREFILL_TOKENS = 32768  # of the prompts that are read at once
 MOST_ROWS = 1024
 
 
@@ -32,6 +33,12 @@ class Pool:
         self._fraction = memory_fraction
         self._host_layers = math.ceil(host_share * self._layers)
         self._vocabulary: int = config.vocab_size
+        # A layer of a pass holds: the stream, its norm and sum; query, keys, values, rotated and attended;
+        # gate, up and their product.
+        mlp = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+        widths = 4 * config.hidden_size + 4 * (heads + self._heads_kv) * self._depth + 3 * mlp
+        self._pass_bytes = self._dtype.itemsize * widths
+        self.prefill_tokens = PREFILL_TOKENS
         self._keys: list[Tensor] = []
         self._values: list[Tensor] = []
         self._memory: LentMemory | None = None  # of the layers on the GPU
@@ -62,15 +69,16 @@ class Pool:
         """Forget it all."""
         self._keys, self._values, self._memory, self._tokens = [], [], None, 0
 
-    def _fitting_tokens(self, rows: int) -> int:
-        """Tokens that fit beside what is allocated and the logits of `rows`, the pool's own counted as free; at most
-        the fraction of the GPU."""
+    def _fitting_tokens(self, rows: int, prompt_tokens: int) -> int:
+        """Tokens that fit beside what is allocated, the pass over the prompts and the logits of `rows`, the pool's own
+        counted as free; at most the fraction of the GPU."""
         total = torch.cuda.get_device_properties(self._device).total_memory
         free, _ = torch.cuda.mem_get_info(self._device)
         unused = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
         on_device = max(1, self.bytes_per_token * (self._layers - self._host_layers) // self._layers)
         room = min(free + unused + self.bytes, int(self._fraction * total))
-        return int(max(0, room - HEADROOM - 2 * 4 * rows * self._vocabulary) // on_device)
+        work = max(min(prompt_tokens, self.prefill_tokens) * self._pass_bytes, 2 * 4 * rows * self._vocabulary)
+        return int(max(0, room - HEADROOM - work) // on_device)
 
     def prompts_at_once(self, lengths: Sequence[int], n: int, width: int) -> int:
         """How many of the prompts can stand in the pool together with a row or more.
@@ -78,7 +86,8 @@ class Pool:
         Raises:
             DoesNotFitError: not even one prompt and one response fit.
         """
-        fitting, longest = self._fitting_tokens(min(len(lengths) * n, MOST_ROWS)), max(lengths) + width
+        rows = min(len(lengths) * n, MOST_ROWS)
+        fitting, longest = self._fitting_tokens(rows, sum(lengths)), max(lengths) + width
         if longest > fitting:
             self._refuse(longest, fitting)
         if sum(lengths) + len(lengths) * n * width <= fitting:
@@ -111,7 +120,7 @@ class Pool:
         prompt_tokens = sum(lengths)
         most = min(sequences, batch_size or sequences, MOST_ROWS)
         if prompt_tokens + most * width > self._tokens:
-            fitting = self._fitting_tokens(most)
+            fitting = self._fitting_tokens(most, prompt_tokens)
             rows = min(most, (fitting - prompt_tokens) // width)
             if rows < 1:
                 self._refuse(prompt_tokens + width, fitting)

@@ -1,0 +1,146 @@
+"""What generation holds beside the trainer's states: the cache, by the decode loop's own rule, and a step's work."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from verlcli.config.types import Config
+from verlcli.facts.parameters import parameter_counts
+from verlcli.plan.memory.activations import LayerRun, forward_bytes
+from verlcli.plan.memory.types import Part
+from verlcli.plan.types import BatchPlan
+
+MOST_ROWS, HEADROOM, PREFILL_TOKENS = 1024, 2**29, 32768  # of the decode loop on a GPU
+FIRST_TOKENS = 512  # sequences whose first token is drawn at once
+# fp32 tensors of the logits' size while top-k or top-p is applied: sorted, order (8 bytes), sums, ...
+FILTER_COPIES = 7
+DRAW_COPIES = 6  # likewise for drawing without kernels, half of them in fp64
+CACHE_KEYS = ("rollout.batch_size", "data.max_response_length", "rollout.cpu_offload", "rollout.gpu_memory_utilization")
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The rollout of one step.
+
+    Attributes:
+        free: bytes that the device has left for it; None: not known.
+        capacity: bytes of the device; None: not known.
+        adapted: names of the layers whose merged weights it needs.
+    """
+
+    config: Config
+    batch: BatchPlan
+    run: LayerRun
+    free: int | None
+    capacity: int | None
+    adapted: frozenset[str]
+
+    def parts(self, engine: str, *, gpu: bool) -> list[Part]:
+        """What `engine` holds at its worst moment."""
+        if engine == "vllm":
+            return self._vllm()
+        if engine == "graph" and gpu:
+            return [*self._merged(), *self._pool()]
+        return [*(self._merged() if engine == "graph" else []), *self._plain()]
+
+    def _vllm(self) -> list[Part]:
+        """A copy of the weights; the rest of its share is cache."""
+        weights = (self.run.shape.params or 0) * self.run.width
+        keys = ("rollout.gpu_memory_utilization",)
+        copy = Part("rollout", "weights", weights, "vLLM's own copy", ())
+        rollout = self.config.rollout
+        if self.capacity is None:
+            tokens = rollout.max_num_seqs * self._longest
+            equation = f"{rollout.max_num_seqs} sequences x {self._longest} tokens x {self._token_bytes} bytes"
+            return [copy, Part("rollout", "kv cache", tokens * self._token_bytes, equation, keys)]
+        share = int(rollout.gpu_memory_utilization * self.capacity)
+        equation = f"{rollout.gpu_memory_utilization:g} of the GPU, less vLLM's weights"
+        return [copy, Part("rollout", "kv cache", max(0, share - weights), equation, keys)]
+
+    def _pool(self) -> list[Part]:
+        """The decode loop of a GPU: prompts once, a slot a row."""
+        prompts, n = self.batch.prompts, self.batch.samples_per_prompt
+        prompt, response = self.config.data.max_prompt_length, self.config.data.max_response_length
+        most = min(prompts * n, self.config.rollout.batch_size or prompts * n, MOST_ROWS)
+        prompt_tokens, each = prompts * prompt, self._on_device
+        wanted = prompt_tokens + most * response
+        tokens = wanted + prompt_tokens // 4  # room for a step whose prompts are longer
+        why = f"({prompts} prompts x {prompt} + {most} rows x {response} tokens) x {each} bytes, and 1/4 of the prompts"
+        fitting = self._fitting(most)
+        if fitting is not None and fitting < tokens:
+            tokens = max(fitting, self._longest)
+            why = f"{tokens} of {wanted} tokens wanted x {each} bytes: "
+            why += (
+                "what is surely left, so fewer rows at once" if tokens == fitting else "one sequence, more than is left"
+            )
+        prefill = Part(
+            "rollout",
+            "working set",
+            int(min(PREFILL_TOKENS, prompt_tokens) * forward_bytes(self.run)),
+            f"{min(PREFILL_TOKENS, prompt_tokens)} tokens of prompts at once",
+            ("data.max_prompt_length",),
+        )
+        rows = min(FIRST_TOKENS, most)
+        first = Part("rollout", "logits", rows * self._logits_bytes, f"{rows} first tokens", ("rollout.batch_size",))
+        graphs = most * self._logits_bytes + int(most * forward_bytes(self.run))
+        step = Part("rollout", "graphs", graphs, f"a step of {most} rows", ("rollout.batch_size",))
+        cache = Part("rollout", "kv cache", tokens * each, why, CACHE_KEYS)
+        return [cache, max(prefill, first, step, key=lambda part: part.bytes)]
+
+    def _plain(self) -> list[Part]:
+        """The loop without graphs, and transformers' own: each row has its prompt and its response in the cache."""
+        sequences = self.batch.sequences
+        rows = min(sequences, self.config.rollout.batch_size or sequences)
+        # One layer at a time is copied when rows leave or columns come.
+        tokens = rows * self._longest
+        layers = self.run.shape.num_hidden_layers
+        cache = math.ceil(tokens * self._token_bytes * (layers + 1) / layers)
+        equation = f"{rows} rows x {self._longest} tokens x {self._token_bytes} bytes, one of {layers} layers twice"
+        logits = rows * self.run.shape.vocab_size * 4 * DRAW_COPIES
+        return [
+            Part("rollout", "kv cache", cache, equation, ("rollout.batch_size", "data.max_response_length")),
+            Part("rollout", "logits", logits, f"{rows} rows, {DRAW_COPIES} times in fp32", ("rollout.batch_size",)),
+        ]
+
+    def _merged(self) -> list[Part]:
+        counts = parameter_counts(self.run.shape)
+        if counts is None or not self.adapted:
+            return []
+        numbers = sum(x.count * x.inputs * x.outputs for x in counts.linears if x.module and x.name in self.adapted)
+        equation = f"{numbers / 1e6:.1f}M x {self.run.width} bytes: adapted layers with their adapter in them"
+        return [Part("rollout", "merged adapters", numbers * self.run.width, equation, ("model.lora_target_modules",))]
+
+    def _fitting(self, rows: int) -> int | None:
+        """Tokens that fit, by the decode loop's own rule."""
+        if self.free is None or self.capacity is None:
+            return None
+        merged = sum(part.bytes for part in self._merged())
+        room = min(self.free - merged, int(self.config.rollout.gpu_memory_utilization * self.capacity))
+        shape, prompts = self.run.shape, self.batch.prompts * self.config.data.max_prompt_length
+        heads = shape.num_attention_heads + shape.num_key_value_heads
+        widths = 4 * shape.hidden_size + 4 * heads * shape.head_dim + 3 * shape.intermediate_size
+        work = max(min(prompts, PREFILL_TOKENS) * widths * self.run.width, 2 * 4 * rows * shape.vocab_size)
+        return max(0, room - HEADROOM - work) // max(1, self._on_device)
+
+    @property
+    def _logits_bytes(self) -> int:
+        """Of one row."""
+        rollout = self.config.rollout
+        filters = rollout.temperature > 0 and (rollout.top_k > 0 or rollout.top_p < 1)
+        return 4 * self.run.shape.vocab_size * (FILTER_COPIES if filters else 1)
+
+    @property
+    def _longest(self) -> int:
+        return self.config.data.max_prompt_length + self.config.data.max_response_length
+
+    @property
+    def _token_bytes(self) -> int:
+        return self.run.shape.kv_numbers_per_token * self.run.width
+
+    @property
+    def _on_device(self) -> int:
+        """Bytes of a token in the layers whose cache is not in host memory."""
+        rollout, layers = self.config.rollout, self.run.shape.num_hidden_layers
+        host = math.ceil(rollout.cpu_offload_ratio * layers) if rollout.cpu_offload else 0
+        return self._token_bytes * (layers - host) // layers
