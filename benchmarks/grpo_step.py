@@ -156,7 +156,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=256, help="of a response, at most")
     parser.add_argument("--lengths", choices=("fixed", "lognormal"), default="fixed")
     parser.add_argument("--steps", type=int, default=4, help="measured turns")
-    parser.add_argument("--warm", type=int, default=2, help="turns that are not measured: the second compiles")
+    parser.add_argument("--warm", type=int, default=3, help="turns that are not measured: the third compiles")
     parser.add_argument("--threads", type=int, default=0, help="of torch; 0: its own choice")
     parser.add_argument("--engine", help="rollout.name of ours (default: the planner's)")
     parser.add_argument("-o", "--override", action="append", default=[], metavar="KEY=VALUE", help="of our config")

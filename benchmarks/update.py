@@ -201,7 +201,7 @@ def main() -> None:
     parser.add_argument("--kept-mib", type=int, help="probabilities kept for the backward pass")
     parser.add_argument("--master-dtype", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--padded", action="store_true", help="batches with their padding, the model's own head")
-    parser.add_argument("--warm", type=int, default=2, help="steps before the measured ones")
+    parser.add_argument("--warm", type=int, default=3, help="steps before the measured ones")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--save", type=Path, help="append the JSON lines here")
     args = parser.parse_args()

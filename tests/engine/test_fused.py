@@ -15,8 +15,8 @@ import copy
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 from verlcli.engine import fused
-from verlcli.engine.kernels import layers as kernels
-kernels.PROGRAMS = 3
+from verlcli.engine.kernels import norm, rotary
+norm.PROGRAMS = 3
 for family in ("llama", "qwen3"):
     torch.manual_seed(0)
     config = AutoConfig.for_model(
@@ -47,9 +47,29 @@ for family in ("llama", "qwen3"):
     with torch.no_grad():
         assert logits.allclose(model(input_ids=ids).logits, atol=1e-4)
     model.model.layers[1].mlp.act_fn = torch.nn.ReLU()
-    fresh = fused.FusedLayers(model)
-    fresh._checked.clear()
-    assert not fresh._agrees(model.model.layers[1].mlp, fused._mlp(model.model.layers[1].mlp))
+    replaced = [module for module, _ in fused.FusedLayers(model)._forwards]
+    assert model.model.layers[0].mlp in replaced
+    assert model.model.layers[1].mlp not in replaced
+    forward, backward = model.model.layers[1].mlp.forward, rotary._Rotate.backward
+    model.model.layers[1].mlp.forward = lambda x, needed: x  # a layer that wants more is left alone
+    assert not fused.FusedLayers(model).complete
+    del model.model.layers[1].mlp.forward
+    def wrong(ctx, q, k):
+        q, k, *others = backward(ctx, q, k)
+        return q, -k, *others
+    rotary._Rotate.backward = staticmethod(wrong)
+    assert not fused.FusedLayers(model)._scopes
+    rotary._Rotate.backward = backward
+# Whatever way tensors lie in memory.
+x, w = torch.randn(6, 10).t(), torch.randn(12)[::2]
+wanted = w * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+assert norm.rms_norm(x, w, 1e-6).allclose(wanted, atol=1e-5)
+q, k = torch.randn(2, 4, 8, 3).transpose(2, 3), torch.randn(2, 1, 3, 8).expand(2, 2, 3, 8)
+cos, sin = torch.randn(2, 8, 3).transpose(1, 2), torch.randn(2, 3, 8)
+def half(x):
+    return torch.cat([-x[..., 4:], x[..., :4]], -1)
+wanted = [y * cos[:, None] + half(y) * sin[:, None] for y in (q, k)]
+assert all(a.allclose(b, atol=1e-5) for a, b in zip(rotary.rotate(q, k, cos, sin), wanted))
 """
 
 

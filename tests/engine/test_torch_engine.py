@@ -327,12 +327,12 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.parametrize(
     ("compiled", "updates", "seconds", "expected"),
     [
-        ("auto", None, 0.0, [0, 1, 1]),  # after the first update
-        ("auto", 2, 1e9, [0, 1, 1]),  # the one that is left takes long enough
-        ("auto", 1, 1e9, [0, 0, 0]),  # none is left
-        ("auto", 3, 1e-9, [0, 0, 0]),  # too short a run
-        (False, None, 1e9, [0, 0, 0]),
-        (True, 1, 0.0, [1, 1, 1]),
+        ("auto", None, 0.0, [0, 0, 1, 1]),  # after the second update
+        ("auto", 3, 1e9, [0, 0, 1, 1]),  # the one that is left takes long enough
+        ("auto", 2, 1e9, [0, 0, 0, 0]),  # none is left
+        ("auto", 4, 1e-9, [0, 0, 0, 0]),  # too short a run
+        (False, None, 1e9, [0, 0, 0, 0]),
+        (True, 1, 0.0, [1, 1, 1, 1]),
     ],
 )
 def test_blocks_are_compiled_once_it_pays(
@@ -348,10 +348,15 @@ def test_blocks_are_compiled_once_it_pays(
     trainer, found = engine(tiny_model, compiled=compiled, updates=updates), [len(compilations)]
     updated = trainer._layers.updated
     monkeypatch.setattr(trainer._layers, "updated", lambda _: updated(seconds))
-    for _ in range(2):
+    for _ in range(3):
         trainer.update([batch], loss_for(Totals.of(batch.response_mask)), lr=1e-3)
         found.append(len(compilations))
     assert found == expected
+
+
+def test_compiled_blocks_have_no_kernels_of_ours_inside(tiny_model: Path, compilations: list[Any]) -> None:
+    assert engine(tiny_model, compiled=True)._layers._fused is None
+    assert engine(tiny_model, compiled=False)._layers._fused is not None
 
 
 def test_compiled_blocks_that_need_too_much_memory_are_given_up_first(
@@ -359,7 +364,8 @@ def test_compiled_blocks_that_need_too_much_memory_are_given_up_first(
 ) -> None:
     trainer, forward, notices = small(tiny_model, 99, compiled="auto")
     totals = Totals.of(batch.response_mask)
-    trainer.update([batch], loss_for(totals), lr=1e-3)
+    for _ in range(2):
+        trainer.update([batch], loss_for(totals), lr=1e-3)
     own = trainer._layers._before[1]
     forward.calls.clear()
     forward.most = 4

@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from verlcli.engine.kernels import layers as kernels
+from verlcli.engine.kernels import gated, norm, rotary
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}  # relative, of one layer's results
 ROPE = "apply_rotary_pos_emb"
-_PLAIN = (nn.Linear,)  # what subclasses do, a kernel would leave out
 
 
 class FusedLayers:
@@ -45,15 +44,16 @@ class FusedLayers:
         self.complete = left == 0 and bool(self._forwards) and len(self._scopes) == len(attentions)
 
     def _agrees(self, module: Any, forward: Callable[..., Tensor]) -> bool:
-        """One check a class, shape and set of trained weights: the layers of a decoder are alike."""
+        """One check of all modules that are alike."""
         weights = list(module.parameters())
-        key = (type(module), *((each.shape, each.dtype, each.requires_grad) for each in weights))
+        own_kind = (type(module), _eps(module), type(getattr(module, "act_fn", None)))
+        key = (*own_kind, *((each.shape, each.dtype, each.requires_grad) for each in weights))
         if key not in self._checked:
             like, limit = weights[0], TOLERANCE[weights[0].dtype]
             x = _random(like, 4, 3, like.shape[-1])
             trained = [each for each in weights if each.requires_grad]
-            own, ours = _results(module, x, trained), _results(forward, x, trained)
-            self._checked[key] = all(_near(a, b, limit) for a, b in zip(ours, own, strict=True))
+            own, ours = (_attempt(run, [x], trained) for run in (module, forward))
+            self._checked[key] = _all_near(ours, own, limit)
         return self._checked[key]
 
     @contextmanager
@@ -77,10 +77,21 @@ def _norm(module: Any) -> Callable[..., Tensor] | None:
     weight = getattr(module, "weight", None)
     if not type(module).__name__.endswith("RMSNorm") or weight is None or weight.dim() != 1:
         return None
-    eps = getattr(module, "variance_epsilon", getattr(module, "eps", None))
+    eps = _eps(module)
     if eps is None:
         return None
-    return lambda hidden_states: kernels.rms_norm(hidden_states, module.weight, eps)
+
+    def forward(hidden_states: Tensor) -> Tensor:
+        if hidden_states.dtype != module.weight.dtype:  # the layer's own result has another dtype
+            out: Tensor = type(module).forward(module, hidden_states)
+            return out
+        return norm.rms_norm(hidden_states, module.weight, eps)
+
+    return forward
+
+
+def _eps(module: Any) -> Any:
+    return getattr(module, "variance_epsilon", getattr(module, "eps", None))
 
 
 def _mlp(module: Any) -> Callable[..., Tensor] | None:
@@ -91,9 +102,10 @@ def _mlp(module: Any) -> Callable[..., Tensor] | None:
     def forward(x: Tensor) -> Tensor:
         gate, up = module.gate_proj(x), module.up_proj(x)
         down: Any = module.down_proj
-        if type(down) in _PLAIN and down.bias is None and "forward" not in vars(down):
-            return kernels.silu_mul_linear(gate, up, down.weight)
-        out: Tensor = down(kernels.silu_mul(gate, up))  # adapted by LoRA, or with a bias
+        plain: bool = type(down) is nn.Linear and "forward" not in vars(down)
+        if plain and getattr(down, "bias", None) is None:
+            return gated.silu_mul_linear(gate, up, down.weight)
+        out: Tensor = down(gated.silu_mul(gate, up))  # adapted by LoRA, or with a bias
         return out
 
     return forward
@@ -101,18 +113,28 @@ def _mlp(module: Any) -> Callable[..., Tensor] | None:
 
 def _is_usual(rope: Callable[..., Any], like: Tensor) -> bool:
     """Whether a rotary embedding is the one of the kernel: halves, whole head."""
-    query, key = _random(like, 2, 4, 3, 8), _random(like, 2, 2, 3, 8)
-    cos, sin = _random(like, 2, 3, 8), _random(like, 2, 3, 8)
-    limit = TOLERANCE[like.dtype]
-    try:
-        # Out of place, with gradients, and then in place.
-        own = _results(lambda x: torch.cat(rope(x, key, cos, sin), 1), query, [])
-        ours = _results(lambda x: torch.cat(kernels.rotate(x, key, cos, sin), 1), query, [])
-        with torch.no_grad():
-            in_place = torch.cat(kernels.rotate(query.clone(), key.clone(), cos, sin), 1)
-    except Exception:  # another signature: another rotation
+    query, key = _random(like, 2, 4, 3, 8), _random(like, 2, 2, 3, 8, seed=2)
+    cos, sin = _random(like, 2, 3, 8, seed=3), _random(like, 2, 3, 8, seed=4)
+    # Out of place, with gradients, and then in place.
+    own, ours = (
+        _attempt(lambda q, k, rotate=run: torch.cat(rotate(q, k, cos, sin), 1), [query, key], [])
+        for run in (rope, rotary.rotate)
+    )
+    if not _all_near(ours, own, TOLERANCE[like.dtype]) or own is None:
         return False
-    return all(_near(a, b, limit) for a, b in zip([*ours, in_place], [*own, own[0]], strict=True))
+    with torch.no_grad():
+        in_place = torch.cat(rotary.rotate(query.clone(), key.clone(), cos, sin), 1)
+    return _all_near([in_place], own[:1], TOLERANCE[like.dtype])
+
+
+def _attempt(run: Any, inputs: Sequence[Tensor], trained: Sequence[Tensor]) -> list[Tensor] | None:
+    """See `_results`; None where a foreign layer does not take what the usual one takes."""
+    try:
+        return _results(run, inputs, trained)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:
+        return None
 
 
 def _random(like: Tensor, *shape: int, seed: int = 0) -> Tensor:
@@ -121,25 +143,27 @@ def _random(like: Tensor, *shape: int, seed: int = 0) -> Tensor:
 
 
 @torch.enable_grad()
-def _results(run: Callable[[Tensor], Tensor], x: Tensor, trained: Sequence[Tensor]) -> list[Tensor]:
-    """`run(x)` and the gradients, for a random direction, of x and of the weights that are trained.
+def _results(run: Callable[..., Tensor], inputs: Sequence[Tensor], trained: Sequence[Tensor]) -> list[Tensor]:
+    """`run(*inputs)` and the gradients, for a random direction, of the inputs and of the weights that are trained.
 
     Along x itself a norm's gradient is nothing but rounding.
     """
-    x = x.detach().requires_grad_()
-    out = run(x)
-    return [out.detach(), *torch.autograd.grad(out, [x, *trained], _random(out, *out.shape, seed=1))]
+    inputs = [x.detach().requires_grad_() for x in inputs]
+    out = run(*inputs)
+    return [out.detach(), *torch.autograd.grad(out, [*inputs, *trained], _random(out, *out.shape, seed=1))]
 
 
-def _near(ours: Tensor, own: Tensor, limit: float) -> bool:
-    ours, own = ours.float(), own.float()
-    return bool((ours - own).norm() <= limit * own.norm())
+def _all_near(ours: list[Tensor] | None, own: list[Tensor] | None, limit: float) -> bool:
+    if ours is None or own is None:
+        return False
+    pairs = [(a.float(), b.float()) for a, b in zip(ours, own, strict=True)]
+    return all(bool((a - b).norm() <= limit * b.norm()) for a, b in pairs)
 
 
 def _rotation(original: Callable[..., Any]) -> Callable[..., Any]:
     def rotate(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs or cos.shape[-1] != query.shape[-1]:
             return original(query, key, cos, sin, *args, **kwargs)
-        return kernels.rotate(query, key, cos, sin)
+        return rotary.rotate(query, key, cos, sin)
 
     return rotate

@@ -111,9 +111,12 @@ def build_roles(
     tokenizer: Any,
     rewarder: Rewarder | None,
     *,
+    steps: int | None = None,
     on_notice: Callable[[str], None] = warnings.warn,
 ) -> Roles:
     """Load all models onto their devices; `on_notice` is told of slower paths that had to be taken.
+
+    `steps` are those that the run has still to make; None: all of the plan's.
 
     Raises:
         ConfigError, MissingDependencyError: see `models.locate` and the loaders.
@@ -126,7 +129,7 @@ def build_roles(
     actor_module: Any = _actor_module(config, _role(plan, "actor"), source)
     _check_positions(actor_module, config)
     lora = config.model.lora_rank > 0
-    make_engine = _engines(config, plan, on_notice)
+    make_engine = _engines(config, plan, plan.total_steps if steps is None else steps, on_notice)
     device = _device(_role(plan, "actor"))
     actor = make_engine(
         actor_module,
@@ -195,7 +198,7 @@ def _recompute(config: Config) -> Recompute:
     return "full" if config.model.enable_gradient_checkpointing or config.model.use_recompute else "none"
 
 
-def _engines(config: Config, plan: Plan, on_notice: Callable[[str], None]) -> MakeEngine:
+def _engines(config: Config, plan: Plan, steps: int, on_notice: Callable[[str], None]) -> MakeEngine:
     """Makes training engines of a module, its forward pass and its optimizer, by what the config says for all."""
     training = config.training
     fixed = training.ppo_micro_batch_size_per_gpu is not None and not training.use_dynamic_bsz
@@ -207,7 +210,7 @@ def _engines(config: Config, plan: Plan, on_notice: Callable[[str], None]) -> Ma
             optim=optim,
             recompute=_recompute(config) if optim is not None else "none",
             compiled=training.compile,
-            updates=plan.total_steps * plan.batch.updates,
+            updates=steps * plan.batch.updates,
             tokens=None if fixed else training.max_token_len_per_gpu,
             sequences=plan.batch.micro_batch_sequences,
             on_notice=on_notice,

@@ -96,7 +96,8 @@ class PPOTrainer:
         log = self._run.path / "logs" / "reward.log" if self._run else None
         wanted = self.plan.role("reward") is not None
         rewarder = load_reward(self.config.reward, log=log) if wanted else None
-        return build_roles(self.config, self.plan, self.tokenizer, rewarder, on_notice=self._warn)
+        left = self.config.trainer.total_steps - self.step
+        return build_roles(self.config, self.plan, self.tokenizer, rewarder, steps=left, on_notice=self._warn)
 
     @property
     def actor_model(self) -> TorchEngine:
@@ -284,8 +285,8 @@ class PPOTrainer:
             run.forget_after(-1)
             return
         state = checkpoint.read_state(run.checkpoint)
-        self.roles.load(run.checkpoint)
         self.step = state["step"]
+        self.roles.load(run.checkpoint)
         self._failed_in_a_row = state["failed_in_a_row"]
         self._carried = state.get("carried", {})
         run.forget_after(self.step)

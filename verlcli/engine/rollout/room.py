@@ -42,6 +42,7 @@ def generate_with_room(
     raise DoesNotFitError(
         f"out of memory in generation: {first}",
         where="rollout",
-        fix="lower rollout.batch_size or rollout.gpu_memory_utilization, shorten data.max_response_length, or hold a "
-        "share of the cache in host memory (rollout.cpu_offload: true)",
+        fix="shorten data.max_response_length; or lower rollout.batch_size (graph, hf) or "
+        "rollout.gpu_memory_utilization (graph, vllm), or hold a share of the cache in host memory (graph: "
+        "rollout.cpu_offload: true)",
     )

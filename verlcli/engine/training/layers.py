@@ -25,7 +25,7 @@ class Layers:
     Args:
         recompute: see `Blocks`.
         compiled: True: compile the blocks at once; False: never; "auto": on a GPU, at once where our own kernels do not
-            cover the model's layers, else after the first update, when enough updates are left.
+            cover the model's layers, else after the second update, when enough updates are left.
         updates: how many the run makes; None: many.
     """
 
@@ -40,13 +40,15 @@ class Layers:
     ) -> None:
         self._make = partial(Blocks, module, recompute=recompute, on_notice=on_notice)
         self._fused = fused_layers(module) if compiled is not True else None
-        self._left, self._undecided = updates, False
+        self._left, self._made, self._undecided = updates, 0, False
         self._before: tuple[Blocks, FusedLayers | None] | None = None
         if compiled == "auto":
             complete = self._fused is not None and self._fused.complete
             self._undecided = complete and not missing_for_compiling()
             compiled = next(module.parameters()).is_cuda and not complete
         self._blocks = self._make(compiled=compiled)
+        if compiled and not missing_for_compiling():
+            self._fused = None  # a compiler makes kernels of its own
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -55,13 +57,15 @@ class Layers:
             yield
 
     def updated(self, seconds: float) -> None:
-        """An update was made, which took that long: the moment to compile, or not."""
-        if self._left is not None:
-            self._left -= 1
-        if self._undecided and (self._left is None or self._left * seconds >= PAYS_AFTER):
+        """An update was made, which took that long. The first compiles our own kernels; the second tells how long the
+        others will take, and so whether compiling the blocks pays."""
+        self._made += 1
+        if not self._undecided or self._made < 2:
+            return
+        self._undecided = False
+        if self._left is None or (self._left - self._made) * seconds >= PAYS_AFTER:
             self._before = self._blocks, self._fused
             self._blocks, self._fused = self._make(compiled=True), None
-        self._undecided = False
 
     def step_back(self) -> bool:
         """Memory did not suffice: run by our own kernels again, which keep less of a forward pass; False where the

@@ -24,6 +24,7 @@ from verlcli.engine.rollout.stopping import StopStrings
 
 LOOK_EVERY = 16  # steps between looks for finished rows: a look costs about a tenth of a step
 SMALLEST_BATCH = 8
+SMALL_CACHE = 0.1  # of the GPU's memory
 
 
 class DeviceDecoder:
@@ -51,7 +52,7 @@ class DeviceDecoder:
         self._eos = torch.tensor(list(eos_ids), dtype=torch.int32, device=self._device)
         self._eos_index = self._eos.long()
         self._batch_size = batch_size
-        self._rows = 0  # generated at once in the last call
+        self._rows = 0  # generated at once; 0 before the cache is there
         self._fused = FusedLayers(model)
         self._merged = MergedAdapters(model)
         self._head = OutputHead(model)
@@ -61,22 +62,31 @@ class DeviceDecoder:
         self._graph_pool: Any = None
 
     def sleep(self) -> None:
-        """Give the memory of cache and merged weights back; it stands where graphs expect it in the next call."""
+        """Give the memory of cache and merged weights back; it stands where graphs expect it in the next call.
+
+        Where memory cannot be lent it stays, if it is little, or goes and the graphs with it.
+        """
         self._pool.give_back()
         self._merged.give_back()
+        kept = self._pool.bytes + self._merged.bytes
+        if kept > SMALL_CACHE * torch.cuda.get_device_properties(self._device).total_memory:
+            self._forget()
 
     def shrink(self, sequences: int) -> bool:
-        """Forget all that takes memory, and generate half as many sequences at once as in the last call of
-        `sequences`; False where that was one."""
-        rows = self._rows or min(sequences, MOST_ROWS)
+        """Forget all that takes memory, and generate half as many sequences at once as in the call of `sequences` that
+        failed; False where that was one."""
+        rows = self._rows or min(sequences, self._batch_size or sequences, MOST_ROWS)
+        self._forget()
+        self._batch_size = max(1, rows // 2)
+        self._pool.prefill_tokens = max(1, self._pool.prefill_tokens // 2)
+        return rows > 1
+
+    def _forget(self) -> None:
         self._forget_graphs()
         self._state = None
         self._pool.release()
-        self._merged.give_back()
+        self._merged.release()
         torch.cuda.empty_cache()
-        self._batch_size, self._rows = max(1, rows // 2), 0
-        self._pool.prefill_tokens = max(1, self._pool.prefill_tokens // 2)
-        return rows > 1
 
     def _forget_graphs(self) -> None:
         """The memory they share goes with the last of them."""
@@ -96,6 +106,7 @@ class DeviceDecoder:
         stops: StopStrings | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `EagerDecoder.run`."""
+        self._rows = 0
         self._merged.refresh()
         width = int(limits.max())
         per_chunk = self._pool.prompts_at_once([len(p) for p in prompts], n, width)
@@ -118,6 +129,7 @@ class DeviceDecoder:
         stops: StopStrings | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         total, width = len(prompts) * n, int(limits.max())
+        self._rows = 0
         self._rows = self._pool.reserve(
             [len(p) for p in prompts], total, width, self._batch_size, before_renewal=self._forget_graphs
         )

@@ -106,7 +106,7 @@ class _Mapping:
         self._wanted, self._size = size, max(1, -(-size // step)) * step
         self._address = self._call("cuMemAddressReserve", self._size, 0, 0, 0)
         self._memory: list[Any] = []  # the handle, while memory is held
-        weakref.finalize(self, _free, driver, self._address, self._size, self._memory).atexit = False
+        weakref.finalize(self, _free, driver, self.device, self._address, self._size, self._memory).atexit = False
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -131,9 +131,17 @@ class _Mapping:
                 f"{free / 2**30:.2f} GiB is free."
             )
         self._check("cuMemCreate", error)
-        self._call("cuMemMap", self._address, self._size, 0, handle, 0)
+        try:
+            self._call("cuMemMap", self._address, self._size, 0, handle, 0)
+            try:
+                self._call("cuMemSetAccess", self._address, self._size, [self._access], 1)
+            except RuntimeError:
+                self._driver.cuMemUnmap(self._address, self._size)
+                raise
+        except RuntimeError:
+            self._driver.cuMemRelease(handle)
+            raise
         self._memory.append(handle)
-        self._call("cuMemSetAccess", self._address, self._size, [self._access], 1)
         count_mapped(self._size)
 
     def give_back(self) -> None:
@@ -154,11 +162,13 @@ class _Mapping:
             raise RuntimeError(f"{name} of the CUDA driver failed: {error.name}")
 
 
-def _free(driver: Any, address: Any, size: int, memory: list[Any]) -> None:
+def _free(driver: Any, device: torch.device, address: Any, size: int, memory: list[Any]) -> None:
     """Once nobody looks at the range any more; kernels that still read it are waited for."""
-    torch.cuda.synchronize()
-    if memory:
-        driver.cuMemUnmap(address, size)
-        driver.cuMemRelease(memory.pop())
-        count_mapped(-size)
-    driver.cuMemAddressFree(address, size)
+    try:
+        torch.cuda.synchronize(device)
+    finally:
+        if memory:
+            driver.cuMemUnmap(address, size)
+            driver.cuMemRelease(memory.pop())
+            count_mapped(-size)
+        driver.cuMemAddressFree(address, size)

@@ -30,18 +30,28 @@ class MergedAdapters:
         if self._memory is None:
             like = self._layers[0].base_layer.weight
             shapes = [tuple(layer.base_layer.weight.shape) for layer in self._layers]
-            self._memory = LentMemory(bytes_for(shapes, like.dtype), like.device)
-            self._weights = self._memory.split(shapes, like.dtype)
+            memory = LentMemory(bytes_for(shapes, like.dtype), like.device)
+            # Both at once: memory may not suffice for the tensors.
+            self._weights, self._memory = memory.split(shapes, like.dtype), memory
         self._memory.take()
         for layer, merged in zip(self._layers, self._weights, strict=True):
             merged.copy_(merged_weight(layer, layer.base_layer.weight.detach()))
+
+    @property
+    def bytes(self) -> int:
+        """Held on the GPU now."""
+        return 0 if self._memory is None else self._memory.held
 
     def give_back(self) -> None:
         """Let others have the memory until the next `refresh`."""
         if self._memory is not None:
             self._memory.give_back()
             if not self._weights[0].is_cuda:  # no graph points to them
-                self._memory, self._weights = None, []
+                self.release()
+
+    def release(self) -> None:
+        """Forget it all."""
+        self._memory, self._weights = None, []
 
     @contextmanager
     def active(self) -> Iterator[None]:

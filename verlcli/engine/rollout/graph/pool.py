@@ -119,6 +119,9 @@ class Pool:
         """
         prompt_tokens = sum(lengths)
         most = min(sequences, batch_size or sequences, MOST_ROWS)
+        if self._tokens and self.bytes == 0 and self._fitting_tokens(most, prompt_tokens) < self._tokens:
+            before_renewal()  # while it was lent, others came to stay, such as the optimizer's first moments
+            self.release()
         if prompt_tokens + most * width > self._tokens:
             fitting = self._fitting_tokens(most, prompt_tokens)
             rows = min(most, (fitting - prompt_tokens) // width)
