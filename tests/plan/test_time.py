@@ -41,11 +41,8 @@ def time_of(load: Load) -> Callable[..., StepTime]:
         config = loaded.require()
         machine = machine_of(parse_cluster(f"1x{gpu}"))
         plan = make_plan(config, name="x", machine=machine, argv=["x"], origins=loaded.origins)
-        shape = model_shape(model)
-        assert shape is not None
-        found = plan_time(config, plan, {"actor": shape}, find_gpu(gpu), rows=rows)
-        assert found is not None
-        return found
+        assert plan.time is not None, plan.missing
+        return plan.time
 
     return time
 
@@ -84,7 +81,9 @@ def test_each_key_moves_the_time_the_right_way(time_of: Callable[..., StepTime])
     assert seconds(time_of(*base, "model.lora_rank=16"), "update") < seconds(plain, "update")
     assert seconds(time_of(*base, "model.lora_rank=16"), "optimizer") == 0
     assert seconds(time_of(*base, "training.ppo_mini_batch_size=32"), "old log-probs") > 0
-    assert seconds(time_of(*base, rows=128), "decode") > seconds(plain, "decode")
+    assert seconds(time_of(*base, "rollout.batch_size=128"), "decode") > seconds(plain, "decode")
+    host = time_of(*base, "rollout.cpu_offload=true", "rollout.cpu_offload_ratio=1")
+    assert seconds(host, "decode") > seconds(plain, "decode")
     assert seconds(time_of(*base, gpu="A100-80G"), "update") > 2 * seconds(plain, "update")
     with_reference = time_of(*base, "algorithm.kl_coef=0.01")
     assert seconds(with_reference, "reference") == pytest.approx(seconds(plain, "update") / 3, rel=0.01)

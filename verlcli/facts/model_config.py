@@ -59,6 +59,8 @@ def shape_from_config(config: Mapping[str, Any], source: str) -> ModelShape:
         rope_factor=factor,
         original_positions=original,
         tie_word_embeddings=_tied(config, text, family),
+        window=_window(text),
+        changing_rope=_rope_kinds(text) & {"longrope", "su", "dynamic"} != set(),
         attention_layers=_attention_layers(text, layers),
         latent=latent,
         delta_net=_delta_net(text, size),
@@ -114,6 +116,23 @@ def _rope(config: Mapping[str, Any], text: Mapping[str, Any]) -> tuple[float, in
         return 1.0, None
     original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
     return float(factor), original if isinstance(original, int) and original > 0 else None
+
+
+def _rope_kinds(text: Mapping[str, Any]) -> set[str]:
+    """Kinds of rotary embedding, of all kinds of layers."""
+    given = text.get("rope_scaling") or text.get("rope_parameters") or {}
+    each = (
+        [given, *(value for value in given.values() if isinstance(value, Mapping))]
+        if isinstance(given, Mapping)
+        else []
+    )
+    return {str(one.get("rope_type") or one.get("type")) for one in each}
+
+
+def _window(text: Mapping[str, Any]) -> int | None:
+    window = text.get("sliding_window")
+    used = isinstance(window, int) and not isinstance(window, bool) and text.get("use_sliding_window", True)
+    return window if used else None
 
 
 def _tied(config: Mapping[str, Any], text: Mapping[str, Any], family: Family) -> bool:

@@ -41,7 +41,7 @@ def _read(file: Path, source: str) -> ModelShape | None:
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
         return shape_from_config(config, source) if isinstance(config, Mapping) else None
-    except (OSError, ValueError, TypeError, RecursionError, ConfigError):
+    except (OSError, ValueError, TypeError, ArithmeticError, RecursionError, ConfigError):
         return None
 
 

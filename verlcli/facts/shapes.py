@@ -56,6 +56,8 @@ class ModelShape:
     moe_intermediate_size: int = 0  # of one expert
     shared_intermediate_size: int = 0  # of all experts that every token passes
     moe_layers: int = 0  # the rest of the layers is dense
+    window: int | None = None  # tokens that a layer with a sliding window sees
+    changing_rope: bool = False  # angles depend on how long a batch's sequences are
     attention_layers: int = 0  # layers that keep keys and values; others are linear attention
     latent: LatentAttention | None = None
     delta_net: DeltaNet | None = None  # of the layers without attention; None: not known

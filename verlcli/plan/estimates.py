@@ -5,60 +5,97 @@ from __future__ import annotations
 from dataclasses import replace
 
 from verlcli.config.types import Config
-from verlcli.facts import ModelShape, model_shape, shape_from_config
+from verlcli.errors import VerlCliError
+from verlcli.facts import GpuModel, ModelShape, model_shape, shape_from_config
 from verlcli.plan.machine import Machine
 from verlcli.plan.memory import DeviceMemory, plan_memory
 from verlcli.plan.memory.report import verdict
-from verlcli.plan.memory.rollout import MOST_ROWS
 from verlcli.plan.time import plan_time
 from verlcli.plan.types import Note, Plan
+
+OLDEST = (8, 0)  # compute capability that packed attention needs
 
 
 def with_estimates(plan: Plan, config: Config, machine: Machine) -> Plan:
     """`plan` with its estimates, and with the fact that some of them lack. Of another backend nothing is estimated."""
     if plan.backend != "local":
         return plan
+    try:
+        return _estimated(plan, config, machine)
+    except VerlCliError:
+        raise
+    except Exception as error:  # an odd config.json must not keep a run from starting
+        return replace(plan, missing=f"memory and time: not estimated ({type(error).__name__}: {error})")
+
+
+def _estimated(plan: Plan, config: Config, machine: Machine) -> Plan:
     shapes = role_shapes(config, plan)
-    if "actor" not in shapes:
-        return replace(
-            plan, missing=f"memory and time: not estimated, no config.json of {config.model.path} is known here"
-        )
-    gpu = machine.gpus[0].model if machine.gpus and plan.device == "cuda" else None
+    gpu = _gpu(plan, machine)
+    if lacks := _lacks(plan, config, machine, shapes):
+        return replace(plan, missing=f"memory and time: not estimated, {lacks}")
     memory = plan_memory(config, plan, shapes, gpu=gpu)
-    lacks = None if memory else "memory: not estimated, a model has layers whose sizes are not known"
+    if memory is None:
+        return replace(plan, missing="memory and time: not estimated, a model has layers whose sizes are not known")
+    plan = replace(plan, memory=memory, notes=(*plan.notes, *_too_much(memory)))
+    if plan.device == "cpu":
+        return plan
     if gpu is None:
-        unknown = "time: not estimated, name the GPU by --cluster, such as 1xH100" if plan.device == "cuda" else None
-        return replace(plan, memory=memory, missing=lacks or unknown)
-    time = plan_time(config, plan, shapes, gpu, rows=_rows(config, plan, shapes["actor"], memory))
-    return replace(plan, memory=memory, time=time, missing=lacks, notes=(*plan.notes, *_too_much(memory)))
+        return replace(plan, missing="time: not estimated, name the GPU by --cluster, such as 1xH100")
+    rollout = plan.role("rollout")
+    if rollout is not None and rollout.engine != "graph":
+        return replace(plan, missing=f"time: not estimated, of generation by {rollout.engine} nothing is known")
+    time = plan_time(config, plan, shapes, gpu, rows=memory.rows)
+    return replace(plan, time=time, missing=None if time else "time: not estimated for experts, or in this dtype")
 
 
-def _rows(config: Config, plan: Plan, shape: ModelShape, memory: DeviceMemory | None) -> int:
-    """Sequences that generation decodes at once: as many as are wanted, or as the planned cache takes."""
-    rows = min(plan.batch.sequences_per_rank, config.rollout.batch_size or MOST_ROWS, MOST_ROWS)
-    parts = () if memory is None else next(each for each in memory.phases if each.phase == "rollout").parts
-    cache = sum(part.bytes for part in parts if part.component == "kv cache")
-    each = shape.kv_numbers_per_token * 2 * (config.data.max_prompt_length + config.data.max_response_length)
-    return max(1, min(rows, cache // each)) if cache else rows
+def _lacks(plan: Plan, config: Config, machine: Machine, shapes: dict[str, ModelShape]) -> str | None:
+    """Why nothing can be said."""
+    actor = shapes.get("actor")
+    if actor is None:
+        return f"no config.json of {config.model.path} is known here, or it is not one of a language model"
+    if plan.device == "cpu":
+        return None
+    if machine.gpus and machine.gpus[0].compute_capability < OLDEST:
+        return "on this card the model trains and generates by slower paths, which are not modelled"
+    longest = config.data.max_prompt_length + config.data.max_response_length
+    graph = plan.role("rollout")
+    if graph is None or graph.engine != "graph":
+        return None
+    if actor.changing_rope or (actor.window is not None and actor.window < longest):
+        return "for this model and these lengths transformers generates (rollout.name: hf): set it to plan with it"
+    return None
 
 
-def _too_much(memory: DeviceMemory | None) -> tuple[Note, ...]:
-    if memory is None or memory.fits is not False:
+def _gpu(plan: Plan, machine: Machine) -> GpuModel | None:
+    """The actor's card, with the memory that this one has."""
+    if plan.device == "cpu" or not machine.gpus:
+        return None
+    card = machine.gpus[0]
+    return None if card.model is None else replace(card.model, memory_gib=card.memory_bytes / 2**30)
+
+
+def _too_much(memory: DeviceMemory) -> tuple[Note, ...]:
+    if memory.fits is not False:
         return ()
     keys = [key for part in sorted(memory.worst.parts, key=lambda part: -part.bytes) for key in part.shrunk_by]
-    return (Note("warning", keys[0] if keys else "model.path", f"memory {verdict(memory)} (an estimate)"),)
+    key = "rollout.gpu_memory_utilization" if memory.refused else (keys[0] if keys else "model.path")
+    return (Note("warning", key, f"memory {verdict(memory)} (an estimate)"),)
 
 
 def role_shapes(config: Config, plan: Plan) -> dict[str, ModelShape]:
-    """Shapes of the models that roles have, as far as anything here knows them."""
+    """Shapes of the models that roles have, as far as anything here knows them; the actor's where they name none."""
+    own = config.model.path
+    if own is not None:
+        actor = model_shape(own)
+    else:
+        actor = None if config.model.shape is None else shape_from_config(config.model.shape, "model.shape")
     paths = {
-        "actor": config.model.path,
-        "critic": config.critic.path or config.model.path,
-        "reference": config.reference.path or config.model.path,
+        "critic": config.critic.path,
+        "reference": config.reference.path,
         "reward_model": config.reward_model.path,
     }
-    found = {role: model_shape(path) for role, path in paths.items() if path and plan.role(role) is not None}
-    shapes = {role: shape for role, shape in found.items() if shape is not None}
-    if config.model.path is None and config.model.shape is not None:
-        shapes["actor"] = shape_from_config(config.model.shape, "model.shape")
-    return shapes
+    found = {"actor": actor}
+    for role, path in paths.items():
+        if plan.role(role) is not None:
+            found[role] = model_shape(path) if path else (None if role == "reward_model" else actor)
+    return {role: shape for role, shape in found.items() if shape is not None}

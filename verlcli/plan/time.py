@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from verlcli.config.types import Config
 from verlcli.facts import GpuModel, ModelShape
+from verlcli.plan.memory.models import recompute_of
 from verlcli.plan.types import Bound, PhaseTime, Plan, StepTime
+
+BUS = 50e9  # bytes/s from host memory: PCIe 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +54,18 @@ def plan_time(
     """
     machine = _Machine(config, plan, gpu, efficiency)
     actor = shapes.get("actor")
-    if actor is None or actor.params is None or actor.num_experts or machine.peak == 0:
+    if actor is None or machine.peak == 0 or any(each.params is None or each.num_experts for each in shapes.values()):
         return None
     phases = [*machine.rollout(actor, rows)]
     if plan.batch.updates > 1 or (config.algorithm.kl_in == "reward" and config.algorithm.kl_coef):
         phases.append(machine.forward("old log-probs", actor))
     if plan.role("reference") is not None:
         phases.append(machine.forward("reference", shapes.get("reference", actor)))
-    critic = shapes.get("critic", actor) if plan.role("critic") is not None else None
-    if critic is not None:
-        phases += [machine.forward("values", critic), *machine.update("critic update", critic)]
+    if "reward_model" in shapes:
+        phases.append(machine.forward("reward model", shapes["reward_model"], head=False))
+    if plan.role("critic") is not None:
+        critic = shapes.get("critic", actor)
+        phases += [machine.forward("values", critic, head=False), *machine.update("critic update", critic, head=False)]
     phases += machine.update("update", actor)
     return StepTime(tuple(phases), plan.batch.sequences_per_rank * config.data.max_response_length)
 
@@ -94,7 +99,9 @@ class _Machine:
         weights = self._number * (blocks + head) / self._bandwidth
         arithmetic = 2.0 * rows * (blocks + head) / (self.peak * self._efficiency.of_peak(shape.hidden_size))
         context = self._prompt + self._response / 2
-        cache = rows * context * self._number * shape.kv_numbers_per_token / self._bandwidth
+        kept = self._config.rollout.cpu_offload_ratio if self._config.rollout.cpu_offload else 0.0
+        read = rows * context * self._number * shape.kv_numbers_per_token
+        cache = read * ((1 - kept) / self._bandwidth + kept / BUS)
         logits = 3 * 4.0 * rows * shape.vocab_size / self._bandwidth  # written, read for the draw and its log-prob
         launches = shape.num_hidden_layers * self._efficiency.layer_seconds
         parts: dict[Bound, float] = {
@@ -109,18 +116,15 @@ class _Machine:
             PhaseTime("decode", decode, max(parts, key=lambda name: parts[name])),
         ]
 
-    def forward(self, name: str, shape: ModelShape) -> PhaseTime:
-        """Log-probs or values of all responses."""
-        length = self._prompt + self._response
-        return PhaseTime(name, self._pass_seconds(shape, self._sequences, length, self._response), "arithmetic")
+    def forward(self, name: str, shape: ModelShape, *, head: bool = True) -> PhaseTime:
+        """Log-probs of all responses, by the output head, or values and scores without it."""
+        length, predicted = self._prompt + self._response, self._response if head else 0
+        return PhaseTime(name, self._pass_seconds(shape, self._sequences, length, predicted), "arithmetic")
 
-    def update(self, name: str, shape: ModelShape) -> list[PhaseTime]:
+    def update(self, name: str, shape: ModelShape, *, head: bool = True) -> list[PhaseTime]:
         """Forward and backward passes over all sequences, recomputation, and the optimizer's steps."""
-        forward = self.forward(name, shape).seconds
-        recompute = self._config.training.recompute or (
-            "full" if self._config.model.enable_gradient_checkpointing or self._config.model.use_recompute else "none"
-        )
-        passes = 3 + {"none": 0.0, "selective": 0.1, "full": 1.0, "offload": 1.0}[recompute]
+        forward = self.forward(name, shape, head=head).seconds
+        passes = 3 + {"none": 0.0, "selective": 0.1, "full": 1.0, "offload": 1.0}[recompute_of(self._config)]
         lora = self._config.model.lora_rank > 0
         if lora:  # no gradients of the frozen weights
             passes -= 1

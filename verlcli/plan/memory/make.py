@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from verlcli.config.types import Config
 from verlcli.facts import GpuModel, ModelShape
 from verlcli.plan.memory.batch import pass_bytes, step_bytes
-from verlcli.plan.memory.models import Model, adapted_layers, kernels_of, models_on, shares_actor
+from verlcli.plan.memory.models import Model, adapted_layers, kernels_of, models_on, recompute_of, shares_actor
 from verlcli.plan.memory.passes import Passes
 from verlcli.plan.memory.rollout import Generation
 from verlcli.plan.memory.types import DeviceMemory, Part, Phase, PhaseMemory
@@ -64,18 +64,21 @@ class _Step:
     capacity: int | None
 
     def memory(self) -> DeviceMemory:
-        phases = tuple(self._phases())
+        vain = _vain(self.config)
+        phases = tuple(_phase(each.phase, each.parts, vain) for each in self._phases())
         most = max(phase.bytes for phase in phases)
+        generation, engine, gpu = self._generation(), self._engine(), self.device != "cpu"
         # The pool of CUDA graphs stays with the allocator when a step is over.
-        graphs = max((part.bytes for each in phases for part in each.parts if part.component == "graphs"), default=0)
+        graphs = generation.graph_bytes() if engine == "graph" and gpu else 0
         least, greatest = CPU_PROCESS if self.device == "cpu" else GPU_CONTEXT
         outside = (least + graphs + int(UNUSED[0] * most), greatest + graphs + int(UNUSED[1] * most))
-        return DeviceMemory(self.device, phases, outside, self.capacity)
+        memory = DeviceMemory(self.device, phases, outside, self.capacity, generation.rows(engine, gpu=gpu))
+        return memory if memory.fits is False or not gpu else replace(memory, refused=generation.refusal(engine))
 
     def _phases(self) -> Iterable[PhaseMemory]:
         held = self._held(updated=True)
         yield _phase("load", self._held(updated=False))
-        yield _phase("rollout", [*held, *self._rollout(sum(part.bytes for part in held))])
+        yield _phase("rollout", [*held, *self._generation().parts(self._engine(), gpu=self.device != "cpu")])
         trained = [self._passes(name) for name in ("actor", "critic") if name in self.models]
         batch = [*held, self._batch(self.plan.batch.sequences_per_rank)]
         if scoring := list(self._scoring()):
@@ -106,11 +109,14 @@ class _Step:
         if "reward_model" in self.models:
             yield self._passes("reward_model").inference(budget=REWARD_TOKENS)
 
-    def _rollout(self, held: int) -> list[Part]:
+    def _engine(self) -> str:
         role = self.plan.role("rollout")
         assert role is not None
-        model = self.models["actor"]
-        generation = Generation(
+        return role.engine
+
+    def _generation(self) -> Generation:
+        model, held = self.models["actor"], sum(part.bytes for part in self._held(updated=True))
+        return Generation(
             self.config,
             self.plan.batch,
             model.run,
@@ -121,7 +127,6 @@ class _Step:
             capacity=self.capacity,
             adapted=adapted_layers(model.shape, self.config) or frozenset(),
         )
-        return generation.parts(role.engine, gpu=self.device != "cpu")
 
     def _batch(self, sequences: int) -> Part:
         """The step's tensors and the micro batches of a pass over so many sequences."""
@@ -133,8 +138,16 @@ class _Step:
         return Part("actor", "batch", size, equation, ("data.train_batch_size", "rollout.n"))
 
 
-def _phase(name: Phase, parts: Sequence[Part]) -> PhaseMemory:
-    return PhaseMemory(name, tuple(part for part in parts if part.bytes))
+def _phase(name: Phase, parts: Sequence[Part], vain: frozenset[str] = frozenset()) -> PhaseMemory:
+    """`vain`: keys that lower nothing, as they are set."""
+    shrunk = (replace(part, shrunk_by=tuple(key for key in part.shrunk_by if key not in vain)) for part in parts)
+    return PhaseMemory(name, tuple(part for part in shrunk if part.bytes))
+
+
+def _vain(config: Config) -> frozenset[str]:
+    keys = {"training.recompute"} if recompute_of(config) in ("full", "offload") else set()
+    keys |= {"actor.optim.master_dtype"} if config.actor.optim.master_dtype == "bf16" else set()
+    return frozenset(keys | ({"model.lora_rank"} if config.model.lora_rank else set()))
 
 
 def _largest(choices: Iterable[list[Part]]) -> list[Part]:

@@ -50,7 +50,8 @@ class Passes:
         """
         run, shape = self.model.run, self.model.shape
         micro = micro_batch(self.config, self.batch, self.batch.sequences_per_rank)
-        tokens = micro.tokens if budget is None else max(self._longest, min(budget, micro.tokens))
+        whole = self.batch.sequences_per_rank * self._longest
+        tokens = micro.tokens if budget is None else max(self._longest, min(budget, whole))
         equation = micro.equation if budget is None else f"{tokens} tokens"
         layer = self._part("working set", tokens * forward_bytes(run), f"a layer over {equation}", HEAD_KEYS[:1])
         if self.role in ("critic", "reward_model"):

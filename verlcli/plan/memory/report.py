@@ -21,6 +21,8 @@ def memory_document(memory: DeviceMemory) -> dict[str, Any]:
         "outside": list(memory.outside),
         "worst": memory.worst.phase,
         "fits": memory.fits,
+        "rows": memory.rows,
+        "refused": memory.refused or None,
         "phases": [_phase_document(phase) for phase in memory.phases],
     }
 
@@ -64,6 +66,8 @@ def verdict(memory: DeviceMemory) -> str:
     unit, worst, (least, most) = _unit(memory), memory.worst, memory.outside
     device = f"{_shown(worst.bytes + least, unit)} to {_shown(worst.bytes + most, unit)} shown by the device"
     shown = f"{_shown(worst.bytes, unit)} allocated in {worst.phase}, {device}"
+    if memory.refused:
+        return f"does not fit: {memory.refused}"
     if memory.capacity is None:
         return shown
     says = "fits" if memory.fits else "does not fit"

@@ -53,12 +53,16 @@ class DeviceMemory:
         outside: (least, most) bytes that the device shows beside `allocated`: context, libraries, what torch's
             allocator keeps unused.
         capacity: bytes of the device; None: not known.
+        rows: sequences that generation holds at once.
+        refused: why it cannot run whatever is left; empty where it can.
     """
 
     device: str
     phases: tuple[PhaseMemory, ...]
     outside: tuple[int, int]
     capacity: int | None
+    rows: int = 0
+    refused: str = ""
 
     @property
     def worst(self) -> PhaseMemory:
@@ -68,4 +72,6 @@ class DeviceMemory:
     @property
     def fits(self) -> bool | None:
         """None: nobody knows the device."""
+        if self.refused:
+            return False
         return None if self.capacity is None else self.worst.bytes + self.outside[1] <= self.capacity
