@@ -226,15 +226,15 @@ KNOWN = ("-o", "model.path=Qwen/Qwen2.5-1.5B", "-o", "distributed.device=cuda")
 
 
 def test_a_plan_for_another_machine_says_how_long_a_step_takes(config: str) -> None:
-    result = verl(config, *KNOWN, "--cluster", "2xH100,nodes=2")
+    result = verl(config, *KNOWN, "--cluster", "1xH100,nodes=2")
     assert result.exit_code == 0, result.stderr
     assert "time  about" in result.stdout
     assert "bound by bandwidth" in result.stdout
-    assert "cannot start on 2xH100" not in result.stdout
+    assert "cannot start on 1xH100" not in result.stdout
     fast, slow = (document(verl(config, *KNOWN, "--cluster", gpu, "--json")) for gpu in ("1xH100", "1xA10"))
     phases = [phase["seconds"] for phase in fast["time"]["phases"]]
     assert fast["time"]["seconds"] == pytest.approx(sum(phases))
-    assert slow["time"]["seconds"] > 3 * fast["time"]["seconds"]
+    assert slow["time"] is None
     assert fast["memory"]["fits"] is True
     assert slow["memory"]["fits"] is False
     assert max(phase["bytes"] for phase in slow["memory"]["phases"]) > 22 * 2**30

@@ -131,3 +131,24 @@ def test_the_planner_and_the_engine_have_the_same_constants() -> None:
         chunk, kept = head.chunk_and_kept(saving=saving, gpu_bytes=capacity)
         assert chunk == linear_logprob.CHUNK_BYTES // (2 if saving else 1)
         assert kept == (0 if saving else int(capacity * linear_logprob.KEPT_SHARE))
+
+
+def test_advice_names_the_key_that_decides(plan: Callable[..., Plan]) -> None:
+    memory = plan(QWEN, "training.ppo_micro_batch_size_per_gpu=8", "training.use_dynamic_bsz=false").memory
+    assert memory is not None
+    advised = {key for phase in memory.phases for part in phase.parts for key in part.shrunk_by}
+    assert "training.ppo_micro_batch_size_per_gpu" in advised
+    assert "training.max_token_len_per_gpu" not in advised
+
+
+def test_several_ranks_are_not_estimated_as_if_they_ran(plan: Callable[..., Plan]) -> None:
+    assert "the plan has 2" in str(plan(QWEN, "distributed.gpus_per_node=2", cluster="2xH100").missing)
+
+
+@pytest.mark.parametrize(
+    "key", ["data.max_response_length", "data.train_batch_size", "data.max_prompt_length", "rollout.n"]
+)
+def test_huge_numbers_are_planned_in_no_time(plan: Callable[..., Plan], key: str) -> None:
+    for number in ("10000000000", "1e308"):
+        found = plan(QWEN, f"{key}={number}")
+        assert found.memory is None or not found.memory.fits

@@ -59,7 +59,7 @@ def seconds(time: StepTime, *names: str) -> float:
         (("Qwen/Qwen2.5-0.5B", 64, 8, 24, 256), ("prefill", "decode"), 0.652),
         # rollout of 512 x (64 + 256), of 64 x (512 + 512)
         (("Qwen/Qwen2.5-0.5B", 256, 2, 64, 256), ("prefill", "decode"), 512 * 256 / 170_000),
-        (("meta-llama/Llama-2-7b-hf", 32, 2, 512, 512), ("prefill", "decode"), 64 * 512 / 5_163),
+        (("meta-llama/Llama-2-7b-hf", 32, 2, 512, 512, "model.lora_rank=8"), ("prefill", "decode"), 64 * 512 / 5_163),
         # update.py: cases a, b (of other lengths, so in proportion to its tokens) and c
         (("Qwen/Qwen2.5-0.5B", 256, 2, 64, 256), ("update", "optimizer"), 1.153),
         (("Qwen/Qwen2.5-1.5B", 64, 2, 64, 475), ("update", "optimizer"), 1.277),

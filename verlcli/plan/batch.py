@@ -36,7 +36,7 @@ def plan_batch(config: Config, ranks: int) -> BatchPlan:
     mini_sequences = mini * n // ranks
     micro = _micro(config, mini_sequences)
     mini_batches = prompts // mini
-    accumulation = math.ceil(mini_sequences / micro.sequences)
+    accumulation = -(-mini_sequences // micro.sequences)
     return BatchPlan(
         prompts=prompts,
         samples_per_prompt=n,
@@ -120,7 +120,7 @@ def _micro_by_tokens(config: Config, mini_sequences: int) -> _Micro:
     if config.backend == "verl":
         size = max(value for value in _divisors(mini_sequences) if value <= limit)
     else:
-        size = math.ceil(mini_sequences / math.ceil(mini_sequences / limit))
+        size = -(-mini_sequences // -(-mini_sequences // limit))
     how = "dynamic, about" if config.training.use_dynamic_bsz else "chosen"
     return _Micro(size, f"{how}: {budget} tokens a forward pass / {tokens} a sequence")
 

@@ -44,6 +44,8 @@ def _estimated(plan: Plan, config: Config, machine: Machine) -> Plan:
     rollout = plan.role("rollout")
     if rollout is not None and rollout.engine != "graph":
         return replace(plan, missing=f"time: not estimated, of generation by {rollout.engine} nothing is known")
+    if memory.fits is False:
+        return plan
     time = plan_time(config, plan, shapes, gpu, rows=memory.rows)
     return replace(plan, time=time, missing=None if time else "time: not estimated for experts, or in this dtype")
 
@@ -51,6 +53,8 @@ def _estimated(plan: Plan, config: Config, machine: Machine) -> Plan:
 def _lacks(plan: Plan, config: Config, machine: Machine, shapes: dict[str, ModelShape]) -> str | None:
     """Why nothing can be said."""
     actor = shapes.get("actor")
+    if plan.batch.ranks > 1:
+        return f"the local backend trains on one device, and the plan has {plan.batch.ranks}"
     if actor is None:
         return f"no config.json of {config.model.path} is known here, or it is not one of a language model"
     if plan.device == "cpu":

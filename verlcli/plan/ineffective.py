@@ -44,7 +44,7 @@ LOCAL: dict[str, str] = {
     "data.pin_memory": _ROWS,
     "trainer.loggers": "metrics.jsonl is always written, and this release has no other logger",
     "monitor": "this release has no monitor; metrics.jsonl has every step",
-    "model.shape": "training takes the model from model.path",
+    "model.shape": "it plans only; training takes the model from model.path",
 }
 
 _ROLE_ATTENTION = "the local backend takes the fastest attention that is installed"

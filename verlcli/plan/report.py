@@ -75,7 +75,7 @@ def _time(time: StepTime) -> list[RenderableType]:
     for phase in time.phases:
         bar = "\u2588" * max(1, round(BAR * phase.seconds / time.seconds))
         table.add_row(phase.name, _seconds(phase.seconds), bar, f"bound by {phase.bound}")
-    rate = f"{time.tokens_per_second:,.0f} generated tokens/s"
+    rate = f"{time.tokens_per_second:,.0f} generated tokens/s end to end"
     title = f"\ntime  about {_seconds(time.seconds)} a step at full length, {rate}"
     return [
         Text(title, style="bold"),
@@ -85,6 +85,8 @@ def _time(time: StepTime) -> list[RenderableType]:
 
 
 def _seconds(seconds: float) -> str:
+    if seconds < 0.1:
+        return f"{1e3 * seconds:.2g} ms"
     return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
 
 

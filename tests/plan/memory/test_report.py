@@ -43,10 +43,10 @@ def test_the_table_sums_components_over_roles_and_names_what_lowers_the_worst_ph
 @pytest.mark.parametrize(
     ("capacity", "expected"),
     [
-        (80 * GIB, "fits in 80.0: 18.0 allocated in backward, 19.0 to 20.0 shown by the device"),
-        (20 * GIB, "fits in 20.0: "),
-        (19 * GIB, "may not fit in 19.0: "),
-        (18 * GIB, "does not fit in 18.0: "),
+        (80 * GIB, "fits in 80.0 GiB: 18.0 allocated in backward, 19.0 to 20.0 shown by the device"),
+        (20 * GIB, "fits in 20.0 GiB: "),
+        (19 * GIB, "may not fit in 19.0 GiB: "),
+        (18 * GIB, "does not fit in 18.0 GiB: "),
         (None, "18.0 allocated in backward, 19.0 to 20.0 shown by the device"),
     ],
 )
@@ -56,7 +56,7 @@ def test_the_verdict_counts_what_the_device_shows(capacity: int | None, expected
 
 def test_small_sums_are_shown_in_mib() -> None:
     assert verdict(memory(None, outside=(2**20, 2**21), scale=2**20)).startswith("18.0 allocated")
-    assert "cuda:0, MiB" in text(memory(None, scale=2**20))
+    assert "cuda:0 in MiB" in text(memory(None, scale=2**20))
 
 
 def test_the_document_has_every_part() -> None:

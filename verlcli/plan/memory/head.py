@@ -14,6 +14,9 @@ KEPT_SHARE = 1 / 64
 CPU_COPIES = 3.25
 
 
+MOST_CHUNKS = 1000  # looked at
+
+
 @dataclass(frozen=True, slots=True)
 class HeadRun:
     """The output head over the predicted tokens of a micro batch.
@@ -74,7 +77,8 @@ class HeadRun:
     def _chunks(self) -> Iterator[int]:
         rows = max(1, self.chunk_bytes // (4 * self.vocabulary))
         rows = rows // 128 * 128 or rows
-        for start in range(0, self.tokens, rows):
+        # Those after the first are alike once no more probabilities are kept.
+        for start in range(0, min(self.tokens, MOST_CHUNKS * rows), rows):
             yield min(rows, self.tokens - start)
 
     def _probabilities(self) -> list[int]:

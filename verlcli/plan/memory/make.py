@@ -64,8 +64,8 @@ class _Step:
     capacity: int | None
 
     def memory(self) -> DeviceMemory:
-        vain = _vain(self.config)
-        phases = tuple(_phase(each.phase, each.parts, vain) for each in self._phases())
+        advice = _advice(self.config)
+        phases = tuple(_phase(each.phase, each.parts, advice) for each in self._phases())
         most = max(phase.bytes for phase in phases)
         generation, engine, gpu = self._generation(), self._engine(), self.device != "cpu"
         # The pool of CUDA graphs stays with the allocator when a step is over.
@@ -138,16 +138,25 @@ class _Step:
         return Part("actor", "batch", size, equation, ("data.train_batch_size", "rollout.n"))
 
 
-def _phase(name: Phase, parts: Sequence[Part], vain: frozenset[str] = frozenset()) -> PhaseMemory:
-    """`vain`: keys that lower nothing, as they are set."""
-    shrunk = (replace(part, shrunk_by=tuple(key for key in part.shrunk_by if key not in vain)) for part in parts)
-    return PhaseMemory(name, tuple(part for part in shrunk if part.bytes))
+def _phase(name: Phase, parts: Sequence[Part], advice: Mapping[str, str | None] | None = None) -> PhaseMemory:
+    """`advice`: what to say instead of a key that lowers nothing, as the others are set; None: nothing."""
+    said = advice or {}
+    advised = ((part, (said.get(key, key) for key in part.shrunk_by)) for part in parts)
+    found = (replace(part, shrunk_by=tuple(key for key in keys if key)) for part, keys in advised)
+    return PhaseMemory(name, tuple(part for part in found if part.bytes))
 
 
-def _vain(config: Config) -> frozenset[str]:
-    keys = {"training.recompute"} if recompute_of(config) in ("full", "offload") else set()
-    keys |= {"actor.optim.master_dtype"} if config.actor.optim.master_dtype == "bf16" else set()
-    return frozenset(keys | ({"model.lora_rank"} if config.model.lora_rank else set()))
+def _advice(config: Config) -> dict[str, str | None]:
+    training, said = config.training, dict[str, str | None]()
+    if recompute_of(config) in ("full", "offload"):
+        said["training.recompute"] = None
+    if config.model.lora_rank:
+        said["model.lora_rank"] = None
+    if config.actor.optim.master_dtype == "bf16":
+        said["actor.optim.master_dtype"] = None
+    if training.ppo_micro_batch_size_per_gpu is not None and not training.use_dynamic_bsz:
+        said["training.max_token_len_per_gpu"] = "training.ppo_micro_batch_size_per_gpu"
+    return said
 
 
 def _largest(choices: Iterable[list[Part]]) -> list[Part]:

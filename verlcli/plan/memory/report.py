@@ -55,7 +55,7 @@ def memory_report(memory: DeviceMemory) -> list[RenderableType]:
     table.add_row("  sum", *(_shown(phase.bytes, unit) for phase in memory.phases), style="bold")
     largest = sorted(memory.worst.parts, key=lambda part: -part.bytes)[:LARGEST]
     return [
-        Text(f"\nmemory of {memory.device}, {unit}  {verdict(memory)}", style="bold"),
+        Text(f"\nmemory of {memory.device} in {unit}: {verdict(memory)}", style="bold"),
         table,
         *(Text(f"  {_explained(part, unit)}") for part in largest),
     ]
@@ -73,7 +73,7 @@ def verdict(memory: DeviceMemory) -> str:
     says = "fits" if memory.fits else "does not fit"
     if not memory.fits and worst.bytes + least <= memory.capacity:
         says = "may not fit"
-    return f"{says} in {_shown(memory.capacity, unit)}: {shown}"
+    return f"{says} in {_shown(memory.capacity, unit)} {unit}: {shown}"
 
 
 def _unit(memory: DeviceMemory) -> str:
