@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from verlcli.config import Loaded
-from verlcli.facts import parse_cluster
+from verlcli.facts import parse_cluster, shape_from_config
 from verlcli.plan import Plan, machine_of, make_plan
 
 QWEN = "model.path=Qwen/Qwen2.5-0.5B"
@@ -114,6 +114,8 @@ def test_keys_that_are_set_already_are_not_advised(plan: Callable[..., Plan]) ->
 
 
 def test_the_planner_and_the_engine_have_the_same_constants() -> None:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
     from verlcli.engine.rewards import model as rewards
     from verlcli.engine.rollout.graph import pool
     from verlcli.engine.training import linear_logprob
@@ -124,6 +126,11 @@ def test_the_planner_and_the_engine_have_the_same_constants() -> None:
         pool.HEADROOM,
         pool.PREFILL_TOKENS,
     )
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**SMALL))
+    shape = shape_from_config(SMALL, "test")
+    cache = pool.Pool(model, memory_fraction=0.5, host_share=0.0)
+    assert cache._pass_bytes == 4 * rollout.prefill_numbers(shape)
+    assert cache.bytes_per_token == 4 * shape.kv_numbers_per_token
     assert make.REWARD_TOKENS == rewards.BATCH_TOKENS
     assert head.KEPT_SHARE == linear_logprob.KEPT_SHARE
     for saving in (False, True):

@@ -46,25 +46,28 @@ def plan_time(
     rows: int,
     efficiency: Efficiency = Efficiency(),
 ) -> StepTime | None:
-    """Seconds of each phase on one GPU of the local backend; None where a fact is missing or the model is not dense.
+    """Seconds of each phase on one GPU of the local backend; None where a fact is missing or a model is not dense.
 
     Args:
-        shapes: of each role that has a model of its own, `actor` among them.
+        shapes: of each role that computes with a model.
         rows: sequences that generation decodes at once.
     """
     machine = _Machine(config, plan, gpu, efficiency)
-    actor = shapes.get("actor")
-    if actor is None or machine.peak == 0 or any(each.params is None or each.num_experts for each in shapes.values()):
+    modelled = [role for role in ("actor", "reference", "reward_model", "critic") if plan.role(role) is not None]
+    if machine.peak == 0 or not shapes.keys() >= set(modelled):
         return None
+    if any(shape.params is None or shape.num_experts for shape in shapes.values()):
+        return None
+    actor = shapes["actor"]
     phases = [*machine.rollout(actor, rows)]
     if plan.batch.updates > 1 or (config.algorithm.kl_in == "reward" and config.algorithm.kl_coef):
         phases.append(machine.forward("old log-probs", actor))
-    if plan.role("reference") is not None:
-        phases.append(machine.forward("reference", shapes.get("reference", actor)))
-    if "reward_model" in shapes:
+    if "reference" in modelled:
+        phases.append(machine.forward("reference", shapes["reference"]))
+    if "reward_model" in modelled:
         phases.append(machine.forward("reward model", shapes["reward_model"], head=False))
-    if plan.role("critic") is not None:
-        critic = shapes.get("critic", actor)
+    if "critic" in modelled:
+        critic = shapes["critic"]
         phases += [machine.forward("values", critic, head=False), *machine.update("critic update", critic, head=False)]
     phases += machine.update("update", actor)
     return StepTime(tuple(phases), plan.batch.sequences_per_rank * config.data.max_response_length)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from verlcli.engine.rollout.graph import lent, merged
-from verlcli.engine.rollout.graph.pool import Pool
+from verlcli.engine.rollout.graph.pool import HEADROOM, Pool
 
 OUT_OF_MEMORY = 2
 
@@ -131,8 +131,12 @@ def test_a_cache_that_no_longer_fits_is_made_anew(tiny_model: Any, monkeypatch: 
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(tiny_model)
-    pool, renewed, fitting = Pool(model, memory_fraction=0.9, host_share=0.0), list[int](), [1000]
-    monkeypatch.setattr(pool, "_fitting_tokens", lambda rows, prompt_tokens: fitting[0])
+    pool, renewed, room = Pool(model, memory_fraction=0.9, host_share=0.0), list[int](), [1000]
+
+    def fitting(rows: int, prompt_tokens: int, *, headroom: int = HEADROOM) -> int:
+        return room[0] - 100 * headroom // HEADROOM
+
+    monkeypatch.setattr(pool, "_fitting_tokens", fitting)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
 
     def reserve(rows: int) -> int:
@@ -141,6 +145,10 @@ def test_a_cache_that_no_longer_fits_is_made_anew(tiny_model: Any, monkeypatch: 
     assert reserve(8) == 8
     assert reserve(8) == 8  # the same cache
     assert renewed == [8]
-    fitting[0] = 400
+    room[0] = pool.idle_place + 60  # a little less than it was sized for
+    assert reserve(8) == 8
+    assert renewed == [8]
+    room[0] = 500
     assert reserve(8) == 3
     assert pool.idle_place <= 400
+    assert len(renewed) > 1

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from verlcli.config.types import Config
+from verlcli.facts import ModelShape
 from verlcli.facts.parameters import parameter_counts
 from verlcli.plan.memory.activations import LayerRun, forward_bytes
 from verlcli.plan.memory.types import Part
@@ -17,6 +18,12 @@ FIRST_TOKENS = 512  # sequences whose first token is drawn at once
 FILTER_COPIES = 7
 DRAW_COPIES = 6  # likewise for drawing without kernels, half of them in fp64
 CACHE_KEYS = ("rollout.batch_size", "data.max_response_length", "rollout.cpu_offload", "rollout.gpu_memory_utilization")
+
+
+def prefill_numbers(shape: ModelShape) -> int:
+    """Numbers a token that the decode loop leaves room for while it reads prompts."""
+    heads = shape.num_attention_heads + shape.num_key_value_heads
+    return 4 * shape.hidden_size + 4 * heads * shape.head_dim + 3 * shape.intermediate_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +172,10 @@ class Generation:
         merged = sum(part.bytes for part in self._merged())
         room = min(self.free - merged, int(self.config.rollout.gpu_memory_utilization * self.capacity))
         shape, prompts = self.run.shape, self.batch.prompts * self.config.data.max_prompt_length
-        heads = shape.num_attention_heads + shape.num_key_value_heads
-        widths = 4 * shape.hidden_size + 4 * heads * shape.head_dim + 3 * shape.intermediate_size
-        work = max(min(prompts, PREFILL_TOKENS) * widths * self.run.width, 2 * 4 * self._most * shape.vocab_size)
+        work = max(
+            min(prompts, PREFILL_TOKENS) * prefill_numbers(shape) * self.run.width,
+            2 * 4 * self._most * shape.vocab_size,
+        )
         return max(0, room - HEADROOM - work) // max(1, self._on_device)
 
     @property

@@ -69,7 +69,7 @@ class Pool:
         """Forget it all."""
         self._keys, self._values, self._memory, self._tokens = [], [], None, 0
 
-    def _fitting_tokens(self, rows: int, prompt_tokens: int) -> int:
+    def _fitting_tokens(self, rows: int, prompt_tokens: int, *, headroom: int = HEADROOM) -> int:
         """Tokens that fit beside what is allocated, the pass over the prompts and the logits of `rows`, the pool's own
         counted as free; at most the fraction of the GPU."""
         total = torch.cuda.get_device_properties(self._device).total_memory
@@ -78,7 +78,7 @@ class Pool:
         on_device = max(1, self.bytes_per_token * (self._layers - self._host_layers) // self._layers)
         room = min(free + unused + self.bytes, int(self._fraction * total))
         work = max(min(prompt_tokens, self.prefill_tokens) * self._pass_bytes, 2 * 4 * rows * self._vocabulary)
-        return int(max(0, room - HEADROOM - work) // on_device)
+        return int(max(0, room - headroom - work) // on_device)
 
     def prompts_at_once(self, lengths: Sequence[int], n: int, width: int) -> int:
         """How many of the prompts can stand in the pool together with a row or more.
@@ -119,8 +119,11 @@ class Pool:
         """
         prompt_tokens = sum(lengths)
         most = min(sequences, batch_size or sequences, MOST_ROWS)
-        if self._tokens and self.bytes == 0 and self._fitting_tokens(most, prompt_tokens) < self._tokens:
-            before_renewal()  # while it was lent, others came to stay, such as the optimizer's first moments
+        # While it was lent, others may have come to stay, such as the optimizer's first moments. What is free varies a
+        # little from step to step: that is no reason to lose the graphs.
+        lent = self._tokens and self.bytes == 0
+        if lent and self._fitting_tokens(most, prompt_tokens, headroom=HEADROOM // 2) < self._tokens:
+            before_renewal()
             self.release()
         if prompt_tokens + most * width > self._tokens:
             fitting = self._fitting_tokens(most, prompt_tokens)
